@@ -1,0 +1,27 @@
+"""Knowledge-graph embeddings in seconds, by closed-form Orthogonal Procrustes Analysis."""
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.fit import FitSettings, fit, recipe
+from procrustes_kge.graph import Graph, read_graph, split_graph, write_graph
+from procrustes_kge.model import Answer, Procrustes, restore_relations
+from procrustes_kge.ranking import Evaluation, LinkPredictor, Metrics, evaluate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "Evaluation",
+    "FitSettings",
+    "Graph",
+    "InputError",
+    "LinkPredictor",
+    "Metrics",
+    "Procrustes",
+    "evaluate",
+    "fit",
+    "read_graph",
+    "recipe",
+    "restore_relations",
+    "split_graph",
+    "write_graph",
+]

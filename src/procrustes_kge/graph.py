@@ -1,0 +1,357 @@
+"""A knowledge graph: names, triples of ids in three splits, and the answers that are already known."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from procrustes_kge import datasets, formats
+from procrustes_kge.errors import InputError
+
+SPLITS = ("train", "valid", "test")
+
+
+class Vocabulary(Sequence[str]):
+    """Names in row order, the way back from a name to its row, and readable labels where there are any."""
+
+    def __init__(self, names: Iterable[str], kind: str, labels: Mapping[str, str] | None = None) -> None:
+        self.names = tuple(names)
+        self.kind = kind
+        self.labels = {name: labels[name] for name in self.names if name in labels} if labels else {}
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.names[index]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} of kind {self.kind})"
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.names)}
+
+    @cached_property
+    def _named(self) -> dict[str, list[str]]:
+        """The names that carry each label: labels, unlike names, need not be unique."""
+        named: dict[str, list[str]] = {}
+        for name, label in self.labels.items():
+            named.setdefault(label, []).append(name)
+        return named
+
+    def id(self, name: str) -> int:
+        """Return the row of a name, or of a label that only one name carries."""
+        if name in self._ids:
+            return self._ids[name]
+        carriers = self._named.get(name, [])
+        if len(carriers) == 1:
+            return self._ids[carriers[0]]
+        if carriers:
+            raise InputError(
+                f"{self.kind} {name!r} is the label of {len(carriers)} names: {_listed(carriers)}; give one"
+            )
+        near = self._nearest(name)
+        hint = f"; did you mean {_listed(near)}?" if near else ""
+        raise InputError(f"unknown {self.kind} {name!r}, expected one of the graph's {len(self):,}{hint}")
+
+    def label(self, index: int) -> str:
+        """Return the readable label of a row, or its name where there is none."""
+        name = self.names[index]
+        return self.labels.get(name, name)
+
+    def _nearest(self, name: str) -> list[str]:
+        wanted = name.lower()
+        known = [*self.names, *self._named]
+        near = [other for other in known if wanted in other.lower() and len(wanted) > 2]
+        near.sort(key=lambda other: (not other.lower().startswith(wanted), len(other)))
+        if len(near) < 3:
+            near += difflib.get_close_matches(name, known, n=3, cutoff=0.7)
+        return list(dict.fromkeys(near))[:5]
+
+
+def _listed(names: Sequence[str], most: int = 5) -> str:
+    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Triples (head, relation, tail) as rows of ids into the two vocabularies, in three splits.
+
+    `notes` tell in words what reading found worth telling: duplicates dropped, a header skipped.
+    """
+
+    name: str
+    entities: Vocabulary
+    relations: Vocabulary
+    train: Int[Tensor, "n 3"]
+    valid: Int[Tensor, "n_valid 3"]
+    test: Int[Tensor, "n_test 3"]
+    notes: tuple[str, ...] = ()
+
+    def split(self, name: str) -> Int[Tensor, "n 3"]:
+        """Return the triples of one split by its name."""
+        if name not in SPLITS:
+            raise InputError(f"unknown split {name!r}, expected one of {', '.join(SPLITS)}")
+        triples: Tensor = getattr(self, name)
+        return triples
+
+    @cached_property
+    def seen(self) -> Int[Tensor, " entities"]:
+        """Whether each entity occurs in a training triple."""
+        seen = torch.zeros(len(self.entities), dtype=torch.bool)
+        seen[self.train[:, [0, 2]].flatten()] = True
+        return seen
+
+    @cached_property
+    def checksum(self) -> str:
+        """The sha256 of names and splits: equal for equal graphs, wherever they came from."""
+        digest = hashlib.sha256()
+        for names in (self.entities, self.relations):
+            digest.update("\0".join(names).encode("utf-8", "surrogatepass") + b"\1")
+        for split in SPLITS:
+            digest.update(self.split(split).to(torch.int64).contiguous().numpy().tobytes() + b"\1")
+        return digest.hexdigest()
+
+    def __repr__(self) -> str:
+        return f"Graph({self.describe()})"
+
+    def describe(self) -> str:
+        """Return one line: name, entities, relations, triples."""
+        triples = len(self.train) + len(self.valid) + len(self.test)
+        return (
+            f"{self.name}   {len(self.entities):,} entities · {len(self.relations):,} relations · {triples:,} triples"
+        )
+
+
+@dataclass(frozen=True)
+class KnownAnswers:
+    """Every true answer of every question (entity, relation), in CSR form; relation r + R asks for heads."""
+
+    entities: int
+    keys: Int[Tensor, " questions"]  # relation · entities + entity, ascending
+    offsets: Int[Tensor, " questions_and_one"]
+    answers: Int[Tensor, " answers"]
+
+    @classmethod
+    def of(cls, graph: Graph, splits: Sequence[str] = SPLITS) -> KnownAnswers:
+        """Collect the answers that the given splits hold, once each."""
+        triples = torch.cat([graph.split(split) for split in splits])
+        head, relation, tail = triples.unbind(dim=1)
+        count = len(graph.entities)
+        keys = torch.cat([relation * count + head, (relation + len(graph.relations)) * count + tail])
+        pairs = torch.stack([keys, torch.cat([tail, head])], dim=1).unique(dim=0)
+        keys, sizes = pairs[:, 0].unique_consecutive(return_counts=True)
+        return cls(count, keys, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]), pairs[:, 1])
+
+    def to(self, device: torch.device) -> KnownAnswers:
+        """Return the same answers on another device."""
+        return KnownAnswers(self.entities, self.keys.to(device), self.offsets.to(device), self.answers.to(device))
+
+    def look_up(
+        self, entities: Int[Tensor, " b"], relations: Int[Tensor, " b"]
+    ) -> tuple[Int[Tensor, " found"], Int[Tensor, " found"]]:
+        """Return (row, answer) for every known answer of every question in the batch, rows ascending."""
+        keys = relations * self.entities + entities
+        place = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
+        start = self.offsets[place]
+        size = torch.where(self.keys[place] == keys, self.offsets[place + 1] - start, 0)
+        rows = torch.repeat_interleave(torch.arange(len(keys), device=keys.device), size)
+        first = size.cumsum(0) - size
+        within = torch.arange(len(rows), device=keys.device) - first[rows]
+        return rows, self.answers[start[rows] + within]
+
+
+def read_graph(
+    source: str | Path | Any,
+    *,
+    valid: float = 0.05,
+    test: float = 0.05,
+    seed: int = 0,
+    separator: str | None = None,
+    header: bool | None = None,
+    progress: datasets.Progress | None = None,
+) -> Graph:
+    """Return the graph that a dataset's name, a folder, a file, a data frame or an array of triples holds.
+
+    A folder holds files named train, valid and test (any suffix that is understood; only train is needed). One file,
+    frame or array is split here: `valid` and `test` are the shares of its triples to set aside, drawn by `seed`, never
+    leaving an entity or relation that training does not see.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return split_graph(_encode("frame", {"train": _columns_of(source)}, {}), valid, test, seed)
+    path = Path(source)
+    if not path.exists():
+        if len(path.parts) > 1 or path.suffix in formats.SUFFIXES:
+            raise InputError(f"{source}: no such file or folder; `procrustes data` lists the datasets known by name")
+        known = datasets.dataset(str(source))
+        contents = datasets.splits(known.name, progress)
+        columns = {
+            split: formats.parse_delimited(data, f"{known.name}/{split}.txt") for split, data in contents.items()
+        }
+        return _encode(known.name, columns, datasets.labels(known.name, progress))
+    if path.is_dir():
+        columns = {split: formats.read_columns(file, separator, header) for split, file in _split_files(path).items()}
+        return _encode(path.resolve().name, columns, {})
+    columns = {"train": formats.read_columns(path, separator, header)}
+    return split_graph(_encode(path.name.split(".")[0], columns, {}), valid, test, seed)
+
+
+def _split_files(folder: Path) -> dict[str, Path]:
+    """Return the files of a folder that are named after the splits; `dev` and `validation` are other words for valid."""
+    words = {
+        "train": "train",
+        "valid": "valid",
+        "validation": "valid",
+        "dev": "valid",
+        "val": "valid",
+        "test": "test",
+    }
+    found: dict[str, Path] = {}
+    for file in sorted(folder.iterdir()):
+        split = words.get(file.name.split(".")[0].lower())
+        if split is None or not file.is_file() or not formats.is_triples_file(file):
+            continue
+        if split in found:
+            raise InputError(f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one")
+        found[split] = file
+    if "train" not in found:
+        seen = ", ".join(file.name for file in sorted(folder.iterdir())[:5]) or "nothing"
+        raise InputError(
+            f"{folder}: no triples here, expected a file train.txt (and valid.txt, test.txt); found {seen}"
+        )
+    return {split: found[split] for split in SPLITS if split in found}
+
+
+def _columns_of(source: Any) -> formats.Columns:
+    """Return the first three columns of a pandas or polars frame, an array or a sequence of triples, as strings."""
+    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
+        if len(source.columns) < 3:
+            raise InputError(f"a frame of {len(source.columns)} columns, expected 3 (head, relation, tail)")
+        heads, relations, tails = (source[name].to_numpy().tolist() for name in list(source.columns)[:3])
+    else:
+        rows = source.tolist() if isinstance(source, np.ndarray | Tensor) else list(source)
+        wrong = next(
+            (row for row in rows if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 3),
+            None,
+        )
+        if wrong is not None:
+            raise InputError(f"a row {wrong!r}, expected three values (head, relation, tail)")
+        heads, relations, tails = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
+    if not heads:
+        raise InputError("no triples in what was given, expected rows of (head, relation, tail)")
+    heads, relations, tails = ([_name(value) for value in column] for column in (heads, relations, tails))
+    return formats.Columns(heads, relations, tails)
+
+
+def _name(value: Any) -> str:
+    if value is None or value != value or value == "":
+        raise InputError(
+            f"a missing value ({value!r}) among the triples, expected a name; drop or fill such rows first"
+        )
+    return str(value)
+
+
+def _encode(name: str, columns: Mapping[str, formats.Columns], labels: Mapping[str, str]) -> Graph:
+    """Number entities and relations as they first appear, and drop triples that came before in this or an earlier split."""
+    entities: dict[str, int] = {}
+    relations: dict[str, int] = {}
+    parts, notes = [], []
+    for split, column in columns.items():
+        numbered = [
+            _number(column.heads, entities),
+            _number(column.relations, relations),
+            _number(column.tails, entities),
+        ]
+        parts.append(np.array(numbered, dtype=np.int64).T)
+        notes += [f"{split}: {note}" if len(columns) > 1 else note for note in column.notes]
+    first = _first_occurrences(np.concatenate(parts))
+    triples = {split: torch.empty(0, 3, dtype=torch.int64) for split in SPLITS}
+    start = 0
+    for split, part in zip(columns, parts, strict=True):
+        fresh = first[start : start + len(part)]
+        start += len(part)
+        triples[split] = torch.from_numpy(np.ascontiguousarray(part[fresh]))
+        if not fresh.all():
+            notes.append(f"{split}: {np.count_nonzero(~fresh):,} duplicate triples dropped")
+    return Graph(
+        name,
+        Vocabulary(entities, "entity", labels),
+        Vocabulary(relations, "relation"),
+        **triples,
+        notes=tuple(notes),
+    )
+
+
+def _number(names: Sequence[str], ids: dict[str, int]) -> list[int]:
+    return [ids.setdefault(name, len(ids)) for name in names]
+
+
+def _first_occurrences(triples: np.ndarray) -> np.ndarray:
+    """Return a mask of the triples that no earlier triple equals."""
+    heads, relations, tails = triples.T
+    # Numbered in two steps so that the product of the three counts need not fit into 64 bits.
+    _, pairs = np.unique(heads * (relations.max() + 1) + relations, return_inverse=True)
+    _, first = np.unique(pairs * (tails.max() + 1) + tails, return_index=True)
+    mask = np.zeros(len(triples), dtype=bool)
+    mask[first] = True
+    return mask
+
+
+def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int = 0) -> Graph:
+    """Move shares of the training triples to valid and test, at random, leaving no entity or relation unseen in train.
+
+    The first triple of each entity and relation in the drawn order stays in train; the rest is free to go.
+    """
+    if not (0 <= valid < 1 and 0 <= test < 1 and valid + test < 1):
+        raise InputError(f"valid share {valid} and test share {test}, expected two numbers from 0 that sum to under 1")
+    triples = graph.train[torch.from_numpy(np.random.default_rng(seed).permutation(len(graph.train)))]
+    pinned = torch.zeros(len(triples), dtype=torch.bool)
+    ends = triples[:, [0, 2]].flatten().numpy()  # entity of slot 2i and 2i + 1 is in triple i
+    pinned[np.unique(ends, return_index=True)[1] // 2] = True
+    pinned[np.unique(triples[:, 1].numpy(), return_index=True)[1]] = True
+    free = torch.nonzero(~pinned).flatten()
+    wanted = [round(valid * len(triples)), round(test * len(triples))]
+    given = [min(count, len(free) * count // max(sum(wanted), 1)) for count in wanted]
+    notes = graph.notes
+    if given != wanted:
+        notes += (
+            f"{sum(given):,} of the {sum(wanted):,} triples wanted for valid and test could be set aside: "
+            "each of the others holds the last sight of an entity or relation",
+        )
+    chosen = torch.zeros(len(triples), dtype=torch.int8)
+    chosen[free[: given[0]]] = 1
+    chosen[free[given[0] : sum(given)]] = 2
+    train, held_valid, held_test = (triples[chosen == part] for part in range(3))
+    return replace(graph, train=train, valid=held_valid, test=held_test, notes=notes)
+
+
+def write_graph(graph: Graph, folder: str | Path) -> None:
+    """Write the splits as tab-separated files train.txt, valid.txt, test.txt, which `read_graph` reads back."""
+    folder = Path(folder)
+    names = [*graph.entities, *graph.relations]
+    broken = next((name for name in names if any(mark in name for mark in "\t\r\n")), None)
+    if broken is not None:
+        raise InputError(
+            f"the name {broken!r} holds a tab or line break, which these files cannot; save as Parquet instead"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in SPLITS:
+        rows = graph.split(split).tolist()
+        lines = [f"{graph.entities[h]}\t{graph.relations[r]}\t{graph.entities[t]}\n" for h, r, t in rows]
+        if rows or split == "train":
+            (folder / f"{split}.txt").write_text("".join(lines), encoding="utf-8", newline="")

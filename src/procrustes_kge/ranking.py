@@ -1,0 +1,245 @@
+"""From scores to ranks to metrics: filtered, two-sided, with ties counting half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.graph import Graph, KnownAnswers
+from procrustes_kge.threads import over_cores
+
+SCORES_AT_ONCE = 2**23  # 32 MB of float32: about a last-level cache on a CPU, and nothing to a GPU
+SCORES_AT_ONCE_CUDA = 2**28
+
+
+class LinkPredictor(Protocol):
+    """What every model answers. Relation r + R asks for the heads of relation r."""
+
+    def encode(self, graph: Graph | None = None) -> Any:
+        """Return the entity and relation tables, made once per step or evaluation."""
+
+    def query(self, encoded: Any, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the point where the answer to each question should lie."""
+
+    def scores(
+        self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return how well each entity, or each given candidate, answers each query: higher is better."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The place of each true answer among all entities that are not known answers of the same question."""
+
+    optimistic: Int[Tensor, " q"]  # 1 + the candidates that score higher
+    pessimistic: Int[Tensor, " q"]  # the candidates that score at least as high, the answer itself among them
+    candidates: Int[Tensor, " q"]  # how many entities were compared, the answer itself among them
+    asks_tail: Bool[Tensor, " q"]
+    relation: Int[Tensor, " q"]
+    seen: Bool[Tensor, " q"]  # both entities of the triple occur in training
+
+    @property
+    def realistic(self) -> Float[Tensor, " q"]:
+        """The mean of the two, so ties count half: a model that scores everything equally must not rank first."""
+        return (self.optimistic + self.pessimistic).double() / 2
+
+    def __getitem__(self, mask: Bool[Tensor, " q"]) -> Ranks:
+        return Ranks(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Figures over one set of questions; NaN-free: an empty set has count 0 and every figure 0."""
+
+    mrr: float
+    hits_at_1: float
+    hits_at_3: float
+    hits_at_10: float
+    mean_rank: float
+    amri: float  # 1 is perfect, 0 is what random scores give, whatever the number of candidates
+    count: int
+
+    @classmethod
+    def of(cls, ranks: Float[Tensor, " q"], candidates: Int[Tensor, " q"]) -> Metrics:
+        """Summarise ranks, each out of its number of candidates."""
+        if len(ranks) == 0:
+            return cls(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        ranks = ranks.double()
+        first, third, tenth = ((ranks <= k).double().mean().item() for k in (1, 3, 10))
+        mean = ranks.mean().item()
+        expected = ((candidates.double() + 1) / 2).mean().item()
+        amri = 1 - (mean - 1) / (expected - 1) if expected > 1 else 0.0
+        return cls((1 / ranks).mean().item(), first, third, tenth, mean, amri, len(ranks))
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the figures under the names that reports use."""
+        return {
+            "mrr": self.mrr,
+            "hits@1": self.hits_at_1,
+            "hits@3": self.hits_at_3,
+            "hits@10": self.hits_at_10,
+            "mean_rank": self.mean_rank,
+            "amri": self.amri,
+            "count": self.count,
+        }
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Two-sided metrics first, then each way of looking at the same ranks."""
+
+    both: Metrics
+    tail: Metrics
+    head: Metrics
+    seen_only: Metrics
+    optimistic: Metrics
+    pessimistic: Metrics
+    relations: dict[str, Metrics]
+    ranks: Ranks
+
+    @property
+    def mrr(self) -> float:
+        """The two-sided, filtered, realistic mean reciprocal rank."""
+        return self.both.mrr
+
+    @classmethod
+    def of(cls, ranks: Ranks, names: Sequence[str]) -> Evaluation:
+        """Summarise ranks over all questions, per side, for seen entities, and per relation."""
+
+        def summary(chosen: Ranks) -> Metrics:
+            return Metrics.of(chosen.realistic, chosen.candidates)
+
+        present = ranks.relation.unique().tolist()
+        return cls(
+            both=summary(ranks),
+            tail=summary(ranks[ranks.asks_tail]),
+            head=summary(ranks[~ranks.asks_tail]),
+            seen_only=summary(ranks[ranks.seen]),
+            optimistic=Metrics.of(ranks.optimistic, ranks.candidates),
+            pessimistic=Metrics.of(ranks.pessimistic, ranks.candidates),
+            relations={names[index]: summary(ranks[ranks.relation == index]) for index in present},
+            ranks=ranks,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the two-sided figures, with every other view under its name."""
+        views = ("tail", "head", "seen_only", "optimistic", "pessimistic")
+        return {
+            **self.both.as_dict(),
+            **{view: getattr(self, view).as_dict() for view in views},
+            "relations": {name: metrics.as_dict() for name, metrics in self.relations.items()},
+        }
+
+    def __repr__(self) -> str:
+        both = self.both
+        return (
+            f"MRR {both.mrr:.3f}   hits@1 {both.hits_at_1:.3f}   hits@3 {both.hits_at_3:.3f}   "
+            f"hits@10 {both.hits_at_10:.3f}   (tails {self.tail.mrr:.3f}, heads {self.head.mrr:.3f})"
+        )
+
+
+def evaluate(
+    model: LinkPredictor,
+    graph: Graph,
+    split: str = "test",
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Rank every triple of a split from both sides among all entities, known answers of all splits left out."""
+    triples = graph.split(split)
+    if len(triples) == 0:
+        raise InputError(f"the graph {graph.name} has no {split} triples to rank")
+    return Evaluation.of(rank(model, graph, triples, KnownAnswers.of(graph), progress), graph.relations)
+
+
+def rank(
+    model: LinkPredictor,
+    graph: Graph,
+    triples: Int[Tensor, "n 3"],
+    known: KnownAnswers,
+    progress: Callable[[int, int], None] | None = None,
+) -> Ranks:
+    """Return the ranks of the triples' tails, then of their heads."""
+    encoded = model.encode(graph)
+    head, relation, tail = triples.unbind(dim=1)
+    asked = torch.cat([head, tail])
+    relations = torch.cat([relation, relation + len(graph.relations)])
+    answers = torch.cat([tail, head])
+    device = model.query(encoded, asked[:1], relations[:1]).device
+    known = known.to(device)
+
+    # Questions of one relation side by side: a model turns them in one product.
+    order = relations.argsort(stable=True)
+    room = SCORES_AT_ONCE_CUDA if device.type == "cuda" else SCORES_AT_ONCE
+    chunks = list(order.split(max(1, room // len(graph.entities))))
+
+    def counted(chunk: Tensor) -> Tensor:
+        places = (asked[chunk].to(device), relations[chunk].to(device))
+        scores = model.scores(encoded, model.query(encoded, *places))
+        return count_places(scores, answers[chunk].to(device), *known.look_up(*places)).cpu()
+
+    counts = torch.empty(len(asked), 3, dtype=torch.int64)
+    with exact_products():
+        results = over_cores(counted, chunks) if device.type == "cpu" else map(counted, chunks)
+        for done, result in enumerate(results):
+            counts[chunks[done]] = result
+            if progress is not None:
+                progress(done + 1, len(chunks))
+    higher, equal, candidates = counts.unbind(dim=1)
+    seen = graph.seen[head] & graph.seen[tail]
+    return Ranks(
+        optimistic=higher + 1,
+        pessimistic=higher + equal,
+        candidates=candidates,
+        asks_tail=torch.arange(len(asked)) < len(triples),
+        relation=torch.cat([relation, relation]),
+        seen=torch.cat([seen, seen]),
+    )
+
+
+def count_places(
+    scores: Float[Tensor, "b n"],
+    answers: Int[Tensor, " b"],
+    rows: Int[Tensor, " found"],
+    known: Int[Tensor, " found"],
+) -> Int[Tensor, "b 3"]:
+    """Return for each answer how many candidates score higher, how many equal (itself included), and how many there are.
+
+    Candidates are all entities but the other known answers, given as (row, entity). They are counted with the rest and
+    taken off again, which spares a pass over the scores. The answer's score comes from the same product as the rest,
+    so that equal means equal to the last bit.
+    """
+    low, high = scores.aminmax()
+    if not (low.isfinite() and high.isfinite()):
+        raise InputError(
+            "the model gives scores that are not finite, which cannot be ranked; was the learning rate too large?"
+        )
+    own = scores.gather(1, answers[:, None])
+    # Flags summed as floats are far faster than counted, and exact to 2²⁴ of float32.
+    flags = torch.empty_like(scores, dtype=torch.float32 if scores.shape[1] < 2**24 else torch.float64)
+    higher = torch.gt(scores, own, out=flags).sum(dim=1).long()
+    equal = torch.eq(scores, own, out=flags).sum(dim=1).long()
+    other = known != answers[rows]
+    rows, known = rows[other], known[other]
+    theirs, places = scores[rows, known], len(answers)
+    higher -= torch.bincount(rows[theirs > own[rows, 0]], minlength=places)
+    equal -= torch.bincount(rows[theirs == own[rows, 0]], minlength=places)
+    candidates = scores.shape[1] - torch.bincount(rows, minlength=places)
+    return torch.stack([higher, equal, candidates], dim=1)
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Keep float32 products in float32: the rounding of TF32 would make ties out of near misses."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
