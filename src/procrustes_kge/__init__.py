@@ -5,6 +5,7 @@ from procrustes_kge.fit import FitSettings, fit, recipe
 from procrustes_kge.graph import Graph, read_graph, split_graph, write_graph
 from procrustes_kge.model import Answer, Procrustes, restore_relations
 from procrustes_kge.ranking import Evaluation, LinkPredictor, Metrics, evaluate
+from procrustes_kge.store import export, load, save
 
 __version__ = "0.1.0"
 
@@ -18,10 +19,13 @@ __all__ = [
     "Metrics",
     "Procrustes",
     "evaluate",
+    "export",
     "fit",
+    "load",
     "read_graph",
     "recipe",
     "restore_relations",
+    "save",
     "split_graph",
     "write_graph",
 ]

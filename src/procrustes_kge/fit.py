@@ -9,6 +9,7 @@ validation triples while it trains, and so chooses how many epochs all of them g
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -230,6 +231,8 @@ def choose_device(name: str) -> torch.device:
 @contextmanager
 def deterministic_algorithms(wanted: bool) -> Iterator[None]:
     """Let PyTorch refuse algorithms that may round differently from run to run."""
+    if wanted:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may change its order of sums
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(wanted or before)
     try:
@@ -348,7 +351,7 @@ class _Training:
         return (numbers[start : start + size] for start in range(0, len(numbers), size))
 
     def block_size(self) -> int:
-        """Return one segment on a CPU core, which then stays in its cache, and on a GPU as many as half its memory holds."""
+        """Return one segment for a CPU core, to stay in its cache, and for a GPU as many as half its memory holds."""
         if self.device.type == "cpu":
             return 1
         rows = 2 * len(self.triples)  # questions, at most one per triple and direction

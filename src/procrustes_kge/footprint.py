@@ -12,6 +12,7 @@ import json
 import logging
 import math
 import os
+import platform
 import re
 import sys
 import tempfile
@@ -276,8 +277,7 @@ def _introduce_processor() -> None:
     """
     cpuinfo: Any = import_module("cpuinfo")
     cpu: Any = import_module("codecarbon.core.cpu")
-    names = re.findall(r"^model name\s*: *(.+)$", Path("/proc/cpuinfo").read_text(), flags=re.MULTILINE)
-    answer, asked = {"brand_raw": names[0].strip()}, cpuinfo.get_cpu_info
+    answer, asked = {"brand_raw": _processors()[0]}, cpuinfo.get_cpu_info
     cpuinfo.get_cpu_info = lambda: answer
     try:
         cpu.detect_cpu_model()  # remembers its answer
@@ -296,6 +296,19 @@ def _introduce_processor() -> None:
     rated.__init__()
     cache: Any = import_module("codecarbon.core.hardware_cache")
     cache._tdp = rated
+
+
+def _processors() -> list[str]:
+    """Return the name of each processor core, as Linux gives it."""
+    return re.findall(r"^model name\s*: *(.*\S)", Path("/proc/cpuinfo").read_text(), flags=re.MULTILINE)
+
+
+def processor_name() -> str:
+    """Return the name of this machine's processor and how many cores it has."""
+    cores = _attempt(_processors)
+    if isinstance(cores, Exception) or not cores:
+        return platform.processor() or platform.machine()
+    return f"{cores[0]}, {len(cores)} cores"
 
 
 class _GpuCounter:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from procrustes_kge import datasets, formats
@@ -111,7 +111,7 @@ class Graph:
         return triples
 
     @cached_property
-    def seen(self) -> Int[Tensor, " entities"]:
+    def seen(self) -> Bool[Tensor, " entities"]:
         """Whether each entity occurs in a training triple."""
         seen = torch.zeros(len(self.entities), dtype=torch.bool)
         seen[self.train[:, [0, 2]].flatten()] = True
@@ -126,6 +126,20 @@ class Graph:
         for split in SPLITS:
             digest.update(self.split(split).to(torch.int64).contiguous().numpy().tobytes() + b"\1")
         return digest.hexdigest()
+
+    def remarks(self) -> list[str]:
+        """Return, in words, what is legal in a graph and yet worth knowing before its figures are read."""
+        triples = torch.cat([self.train, self.valid, self.test])
+        loops = int((triples[:, 0] == triples[:, 2]).sum())
+        once = int((torch.bincount(self.train[:, 1], minlength=len(self.relations)) == 1).sum())
+        unseen = int((~self.seen).sum())
+        remarks = {
+            f"{loops:,} triples lead from an entity to itself": loops,
+            f"{once:,} relations occur once in train": once,
+            f"{unseen:,} entities occur in valid or test alone, so nothing can be learned of them": unseen,
+            "there is one relation only": len(self.relations) == 1,
+        }
+        return [remark for remark, worth_telling in remarks.items() if worth_telling]
 
     def __repr__(self) -> str:
         return f"Graph({self.describe()})"
@@ -167,9 +181,8 @@ class KnownAnswers:
     ) -> tuple[Int[Tensor, " found"], Int[Tensor, " found"]]:
         """Return (row, answer) for every known answer of every question in the batch, rows ascending."""
         keys = relations * self.entities + entities
-        place = torch.searchsorted(self.keys, keys).clamp_max(len(self.keys) - 1)
-        start = self.offsets[place]
-        size = torch.where(self.keys[place] == keys, self.offsets[place + 1] - start, 0)
+        start = self.offsets[torch.searchsorted(self.keys, keys)]
+        size = self.offsets[torch.searchsorted(self.keys, keys, right=True)] - start  # 0 where nothing is known
         rows = torch.repeat_interleave(torch.arange(len(keys), device=keys.device), size)
         first = size.cumsum(0) - size
         within = torch.arange(len(rows), device=keys.device) - first[rows]
@@ -212,7 +225,7 @@ def read_graph(
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
-    """Return the files of a folder that are named after the splits; `dev` and `validation` are other words for valid."""
+    """Return the files of a folder that are named after the splits; `dev` is another word for valid."""
     words = {
         "train": "train",
         "valid": "valid",
@@ -242,9 +255,13 @@ def _columns_of(source: Any) -> formats.Columns:
     if hasattr(source, "columns") and hasattr(source, "to_numpy"):
         if len(source.columns) < 3:
             raise InputError(f"a frame of {len(source.columns)} columns, expected 3 (head, relation, tail)")
-        heads, relations, tails = (source[name].to_numpy().tolist() for name in list(source.columns)[:3])
+        by_place = getattr(source, "iloc", source)  # two columns of a pandas frame may share a name
+        heads, relations, tails = (by_place[:, place].to_numpy().tolist() for place in range(3))
     else:
-        rows = source.tolist() if isinstance(source, np.ndarray | Tensor) else list(source)
+        rows = source.tolist() if isinstance(source, np.ndarray | Tensor) else source
+        if not isinstance(rows, Iterable):
+            raise InputError(f"{source!r} given, expected a name, a path, a frame, or rows of (head, relation, tail)")
+        rows = list(rows)
         wrong = next(
             (row for row in rows if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 3),
             None,
@@ -259,7 +276,8 @@ def _columns_of(source: Any) -> formats.Columns:
 
 
 def _name(value: Any) -> str:
-    if value is None or value != value or value == "":
+    # NaN and NaT differ from themselves; of NA, pandas does not say whether it does.
+    if value is None or type(value).__name__ == "NAType" or value != value or value == "":
         raise InputError(
             f"a missing value ({value!r}) among the triples, expected a name; drop or fill such rows first"
         )
@@ -267,7 +285,7 @@ def _name(value: Any) -> str:
 
 
 def _encode(name: str, columns: Mapping[str, formats.Columns], labels: Mapping[str, str]) -> Graph:
-    """Number entities and relations as they first appear, and drop triples that came before in this or an earlier split."""
+    """Number entities and relations as they first appear, and drop triples that came before, in any split."""
     entities: dict[str, int] = {}
     relations: dict[str, int] = {}
     parts, notes = [], []
@@ -319,7 +337,9 @@ def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int
     """
     if not (0 <= valid < 1 and 0 <= test < 1 and valid + test < 1):
         raise InputError(f"valid share {valid} and test share {test}, expected two numbers from 0 that sum to under 1")
-    triples = graph.train[torch.from_numpy(np.random.default_rng(seed).permutation(len(graph.train)))]
+    # Any whole number is a seed.
+    drawn = torch.from_numpy(np.random.default_rng(seed % 2**64).permutation(len(graph.train)))
+    triples = graph.train[drawn]
     pinned = torch.zeros(len(triples), dtype=torch.bool)
     ends = triples[:, [0, 2]].flatten().numpy()  # entity of slot 2i and 2i + 1 is in triple i
     pinned[np.unique(ends, return_index=True)[1] // 2] = True
@@ -333,25 +353,34 @@ def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int
             f"{sum(given):,} of the {sum(wanted):,} triples wanted for valid and test could be set aside: "
             "each of the others holds the last sight of an entity or relation",
         )
-    chosen = torch.zeros(len(triples), dtype=torch.int8)
-    chosen[free[: given[0]]] = 1
-    chosen[free[given[0] : sum(given)]] = 2
-    train, held_valid, held_test = (triples[chosen == part] for part in range(3))
-    return replace(graph, train=train, valid=held_valid, test=held_test, notes=notes)
+    part = torch.zeros(len(triples), dtype=torch.int8)  # 0: stays in train
+    part[drawn[free[: given[0]]]] = 1
+    part[drawn[free[given[0] : sum(given)]]] = 2
+    return replace(
+        graph,
+        train=graph.train[part == 0],
+        valid=torch.cat([graph.valid, graph.train[part == 1]]),
+        test=torch.cat([graph.test, graph.train[part == 2]]),
+        notes=notes,
+    )
 
 
 def write_graph(graph: Graph, folder: str | Path) -> None:
     """Write the splits as tab-separated files train.txt, valid.txt, test.txt, which `read_graph` reads back."""
     folder = Path(folder)
     names = [*graph.entities, *graph.relations]
-    broken = next((name for name in names if any(mark in name for mark in "\t\r\n")), None)
+    broken = next((name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0")), None)
     if broken is not None:
         raise InputError(
-            f"the name {broken!r} holds a tab or line break, which these files cannot; save as Parquet instead"
+            f"the name {broken!r} holds a tab or line break, or a blank at an end, which these files cannot; "
+            "save as Parquet instead"
         )
     folder.mkdir(parents=True, exist_ok=True)
     for split in SPLITS:
         rows = graph.split(split).tolist()
         lines = [f"{graph.entities[h]}\t{graph.relations[r]}\t{graph.entities[t]}\n" for h, r, t in rows]
+        file = folder / f"{split}.txt"
         if rows or split == "train":
-            (folder / f"{split}.txt").write_text("".join(lines), encoding="utf-8", newline="")
+            file.write_text("".join(lines), encoding="utf-8", newline="")
+        else:
+            file.unlink(missing_ok=True)  # of another graph: it would be read back as a part of this one

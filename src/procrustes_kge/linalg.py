@@ -64,7 +64,7 @@ def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Flo
 
 
 def completed(covariances: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
-    """Return M + εI with ε = √(machine precision) · ‖M‖, so that its nearest orthogonal matrix is unique.
+    """Return M + εI with ε = √(machine precision) · max(‖M‖, 1), so that its nearest orthogonal matrix is unique.
 
     Relations with few distinct heads or tails leave M singular and Q free in some directions; rounding would choose
     there, differently on each machine. ε lies far above the rounding of M and far below its useful part, so Q turns
@@ -104,8 +104,9 @@ def principal_components(
     """
     centred = vectors - vectors.mean(dim=0)
     variances, directions = torch.linalg.eigh(centred.mT @ centred)
+    variances = variances.clamp_min(0)  # rounding leaves directions without any a little below
     order = variances.argsort(descending=True)[:count]
     directions = directions[:, order]
     largest = directions.abs().argmax(dim=0)
     directions = directions * directions.gather(0, largest[None]).sign()
-    return centred @ directions, variances[order] / variances.sum()
+    return centred @ directions, variances[order] / variances.sum().clamp_min(torch.finfo(variances.dtype).tiny)

@@ -33,6 +33,11 @@ class Procrustes:
     rotations: Float[Tensor, "relations segments width width"]
     translations: Float[Tensor, "relations segments width"] | None = None
 
+    @property
+    def dim(self) -> int:
+        """How many numbers an entity's vector has."""
+        return self.vectors.shape[1] * self.vectors.shape[2]
+
     def encode(self, graph: Graph | None = None) -> Procrustes:
         """Return the tables themselves: nothing has to be computed from the graph."""
         return self

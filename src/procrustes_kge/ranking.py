@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
@@ -19,6 +19,7 @@ SCORES_AT_ONCE = 2**23  # 32 MB of float32: about a last-level cache on a CPU, a
 SCORES_AT_ONCE_CUDA = 2**28
 
 
+@runtime_checkable
 class LinkPredictor(Protocol):
     """What every model answers. Relation r + R asks for the heads of relation r."""
 
@@ -54,7 +55,7 @@ class Ranks:
         return Ranks(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Metrics:
     """Figures over one set of questions; NaN-free: an empty set has count 0 and every figure 0."""
 
@@ -67,7 +68,7 @@ class Metrics:
     count: int
 
     @classmethod
-    def of(cls, ranks: Float[Tensor, " q"], candidates: Int[Tensor, " q"]) -> Metrics:
+    def of(cls, ranks: Real[Tensor, " q"], candidates: Int[Tensor, " q"]) -> Metrics:
         """Summarise ranks, each out of its number of candidates."""
         if len(ranks) == 0:
             return cls(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
@@ -90,8 +91,21 @@ class Metrics:
             "count": self.count,
         }
 
+    def __repr__(self) -> str:
+        hits = ((1, self.hits_at_1), (3, self.hits_at_3), (10, self.hits_at_10))
+        return f"MRR {figure(self.mrr)}   " + "   ".join(f"hits@{k} {figure(share)}" for k, share in hits)
 
-@dataclass(frozen=True)
+
+def figure(share: float) -> str:
+    """Return a share of one with three digits, as tables print it.
+
+    >>> figure(0.4637), figure(1.0)
+    ('.464', '1.000')
+    """
+    return f"{share:.3f}".removeprefix("0")
+
+
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """Two-sided metrics first, then each way of looking at the same ranks."""
 
@@ -138,11 +152,7 @@ class Evaluation:
         }
 
     def __repr__(self) -> str:
-        both = self.both
-        return (
-            f"MRR {both.mrr:.3f}   hits@1 {both.hits_at_1:.3f}   hits@3 {both.hits_at_3:.3f}   "
-            f"hits@10 {both.hits_at_10:.3f}   (tails {self.tail.mrr:.3f}, heads {self.head.mrr:.3f})"
-        )
+        return f"{self.both}   (tails {figure(self.tail.mrr)}, heads {figure(self.head.mrr)})"
 
 
 def evaluate(
@@ -209,7 +219,7 @@ def count_places(
     rows: Int[Tensor, " found"],
     known: Int[Tensor, " found"],
 ) -> Int[Tensor, "b 3"]:
-    """Return for each answer how many candidates score higher, how many equal (itself included), and how many there are.
+    """Return for each answer how many candidates score higher, how many equal (itself included), and how many are.
 
     Candidates are all entities but the other known answers, given as (row, entity). They are counted with the rest and
     taken off again, which spares a pass over the scores. The answer's score comes from the same product as the rest,

@@ -160,7 +160,7 @@ class RelationalMatrices:
         residuals = lengths - 2 * (rotations * covariances).sum(dim=(-2, -1))
         return Relations(rotations, translations, residuals.clamp_min(0))
 
-    def _per_relation(self, tiles: Float[Tensor, tiles * shape], side: Questions) -> Float[Tensor, "s r *shape"]:
+    def _per_relation(self, tiles: Float[Tensor, " tiles *shape"], side: Questions) -> Float[Tensor, "s r *shape"]:
         """Add up what the tiles of each relation hold."""
         members = torch.arange(len(tiles), device=tiles.device)
         sums = bag_sum(tiles.flatten(1), members, side.bags)
@@ -196,7 +196,7 @@ class RelationalMatrices:
         ]
         return bag_sum(torch.cat(rows), self.arriving, self.arrivals).view(self.segments, self.entities, 1)
 
-    def _per_tile(self, table: Float[Tensor, "s r *shape"], side: Questions) -> Float[Tensor, tiles * shape]:
+    def _per_tile(self, table: Float[Tensor, "s r *shape"], side: Questions) -> Float[Tensor, " tiles *shape"]:
         """Return each tile's own entry of a table over relations."""
         return table[:, side.tiles].flatten(0, 1)
 

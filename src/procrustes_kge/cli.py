@@ -1,0 +1,359 @@
+"""The command `procrustes`: arguments → functions → a few lines of text, or JSON."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from functools import wraps
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import torch
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from procrustes_kge import datasets
+from procrustes_kge.errors import InputError
+from procrustes_kge.fit import RECIPES, FitSettings, choose_device, fit, recipe
+from procrustes_kge.fit import Progress as FitProgress
+from procrustes_kge.footprint import Footprint, grid_intensity, measure
+from procrustes_kge.graph import SPLITS, Graph, KnownAnswers, read_graph
+from procrustes_kge.model import Procrustes
+from procrustes_kge.ranking import Evaluation, evaluate, figure
+from procrustes_kge.store import EXPORTS, Run, build_report, check_target, export, load_run, save
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Knowledge-graph embeddings in seconds: from a file of triples to ranked answers.\n\n"
+    "Start with `procrustes train`, which needs no data of yours, then `procrustes train my-triples.tsv`.",
+)
+data_app = typer.Typer(help="List the datasets known by name, or get one.")
+app.add_typer(data_app, name="data")
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text.")]
+RunFolder = Annotated[Path, typer.Argument(help="A folder that `procrustes train` wrote.", show_default=False)]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; a mistake of the user's ends in one sentence and exit code 2."""
+    try:
+        app(args=list(arguments) if arguments is not None else None, prog_name="procrustes")
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.exit(0)
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command one option per field of FitSettings; those that are used arrive as `changes`."""
+    hints = get_type_hints(FitSettings, include_extras=True)
+    options = []
+    for field in fields(FitSettings):
+        kind, words = hints[field.name].__origin__, hints[field.name].__metadata__[0]
+        flag = "--" + field.name.replace("_", "-")
+        option = typer.Option(
+            f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
+            help=f"{words[0].upper()}{words[1:]}. (fast: {field.default})",
+            rich_help_panel="Settings, where they differ from the recipe",
+        )
+        annotation: Any = Annotated[kind | None, option]
+        options.append(
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        )
+    own = [
+        parameter
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
+        if name != "changes"
+    ]
+
+    @wraps(command)
+    def wrapped(**values: Any) -> None:
+        chosen = {field.name: values.pop(field.name) for field in fields(FitSettings)}
+        command(**values, changes={name: value for name, value in chosen.items() if value is not None})
+
+    wrapped.__signature__ = inspect.Signature(own + options)  # type: ignore[attr-defined]
+    return wrapped
+
+
+@data_app.callback(invoke_without_command=True)
+def data(context: typer.Context, as_json: Json = False) -> None:
+    """List the datasets known by name, with licence and citation; `data get NAME` fetches one."""
+    if context.invoked_subcommand:
+        return
+    known = list(datasets.DATASETS.values())
+    if as_json:
+        _print_json(
+            {
+                each.name: {
+                    "summary": each.summary,
+                    "entities": each.entities,
+                    "relations": each.relations,
+                    "triples": dict(zip(SPLITS, each.triples, strict=True)),
+                    "address": each.archive.address if each.archive else None,
+                    "sha256": each.sha256,
+                    "local": datasets.is_local(each.name),
+                    "licence": each.licence,
+                    "citation": each.citation,
+                }
+                for each in known
+            }
+        )
+        return
+    for each in known:
+        here = "here" if datasets.is_local(each.name) else "to download"
+        print(
+            f"{each.name:<14}{each.entities:>7,} entities {each.relations:>4} relations {sum(each.triples):>8,} triples"
+            f"   {here}\n{'':14}{each.summary}\n{'':14}licence: {each.licence}\n{'':14}{each.citation}"
+        )
+
+
+@data_app.command("get")
+def data_get(
+    name: Annotated[str, typer.Argument(help="A name from `procrustes data`.")], as_json: Json = False
+) -> None:
+    """Download a dataset into the cache, unless it is there, and check it."""
+    graph = _read(name)
+    if as_json:
+        _print_json({"dataset": graph.name, "checksum": graph.checksum, "entities": len(graph.entities)})
+        return
+    print(graph.describe())
+    for head, relation, tail in graph.train[:3].tolist():
+        print(f"  {graph.entities.label(head)}  {graph.relations[relation]}  {graph.entities.label(tail)}")
+
+
+@app.command()
+@with_settings
+def train(
+    graph: Annotated[
+        str, typer.Argument(help="A dataset's name, a file of triples, or a folder with train, valid and test files.")
+    ] = datasets.DEFAULT,
+    recipe_name: Annotated[
+        str, typer.Option("--recipe", help=f"Settings to start from: {' or '.join(RECIPES)}.")
+    ] = "fast",
+    out: Annotated[Path | None, typer.Option(help="Run folder to write.", show_default="runs/NAME")] = None,
+    entities_only: Annotated[bool, typer.Option(help="Save entities alone; relations follow from them.")] = False,
+    separator: Annotated[str | None, typer.Option(help="Between columns: tab, comma, space, or a character.")] = None,
+    header: Annotated[bool | None, typer.Option(help="Whether the file's first line names the columns.")] = None,
+    valid_share: Annotated[float, typer.Option("--valid", help="Share of one file's triples for validation.")] = 0.05,
+    test_share: Annotated[float, typer.Option("--test", help="Share of one file's triples for the test.")] = 0.05,
+    grid: Annotated[
+        str | None, typer.Option(help="g CO2 per kWh, or a country such as FRA.", show_default="world")
+    ] = None,
+    as_json: Json = False,
+    *,
+    changes: dict[str, Any],
+) -> None:
+    """Learn vectors for a graph's entities, rank the test triples, and save a run folder.
+
+    Examples: `procrustes train`, `procrustes train wn18rr --dim 500`, `procrustes train my-triples.csv --out runs/mine`
+    """
+    grid_intensity(grid)  # a mistake there is told before anything is read
+    source = _read(
+        graph, separator=separator, header=header, valid=valid_share, test=test_share, seed=changes.get("seed", 0)
+    )
+    settings = replace(recipe(recipe_name, source), **changes)
+    device, folder = choose_device(settings.device), out or Path("runs", source.name)
+    check_target(folder)
+    say = _silent if as_json else print
+    say(source.describe())
+    for note in (*source.notes, *source.remarks()):
+        say(f"  {note}")
+    show = _FitBar(settings)
+    with show.bar, measure(grid, device) as meter:
+        model = fit(source, settings, show)
+    say(_cost(meter.footprint, show.epochs))
+    metrics = {split: _ranked(model, source, split) for split in SPLITS[1:] if len(source.split(split))}
+    for split, evaluation in metrics.items():
+        say(f"{split:<6} {evaluation}")
+    content = build_report(source, settings, show.epochs, metrics, meter.footprint, device, recipe_name)
+    save(model, folder, source, settings, content, relations=not entities_only)
+    say(f"saved  {folder}")
+    if as_json:
+        _print_json(content)
+
+
+@app.command("evaluate")
+def evaluate_run(
+    run: RunFolder,
+    split: Annotated[str, typer.Option(help="Which triples to rank: train, valid or test.")] = "test",
+    relations: Annotated[bool, typer.Option(help="Add a line per relation.")] = False,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 or auto.")] = "auto",
+    as_json: Json = False,
+) -> None:
+    """Rank the triples of a run's graph again: filtered, from both sides, ties count half.
+
+    Example: `procrustes evaluate runs/wordnet-mini --relations`
+    """
+    opened = load_run(run)
+    graph = _graph_of(opened, run)
+    started = time.perf_counter()
+    evaluation = _ranked(opened.model.to(choose_device(device)), graph, split)
+    seconds = time.perf_counter() - started
+    if as_json:
+        _print_json(
+            {"run": str(run), "dataset": graph.name, "seconds": seconds, "metrics": {split: evaluation.as_dict()}}
+        )
+        return
+    print(graph.describe())
+    print(f"{split:<6} {evaluation}")
+    for view in ("tail", "head", "seen_only", "optimistic", "pessimistic"):
+        print(f"  {view.replace('_', ' '):<12}{getattr(evaluation, view)}")
+    if relations:
+        for name, metrics in sorted(evaluation.relations.items(), key=lambda item: -item[1].count):
+            print(f"  {metrics}   {metrics.count:,} of {name}")
+    print(f"ranked {len(graph.split(split)):,} triples in {seconds:.1f} s")
+
+
+@app.command()
+def predict(
+    run: RunFolder,
+    relation: Annotated[str, typer.Option("--relation", "-r", help="The relation's name.")],
+    head: Annotated[str | None, typer.Option("--head", "-H", help="The head's name: asks for tails.")] = None,
+    tail: Annotated[str | None, typer.Option("--tail", "-T", help="The tail's name: asks for heads.")] = None,
+    count: Annotated[int, typer.Option("-k", "--count", help="How many answers.")] = 10,
+    new: Annotated[bool, typer.Option(help="Leave out answers that the graph already holds.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Answer (head, relation, ?) or (?, relation, tail), best first; answers the graph holds are marked.
+
+    Example: `procrustes predict runs/wordnet-mini --head dog.n.01 --relation hypernym -k 5`
+    """
+    if (head is None) == (tail is None):
+        raise InputError("give either --head, to ask for tails, or --tail, to ask for heads")
+    opened = load_run(run)
+    model = opened.model
+    entity = model.entities.id(head if head is not None else str(tail))
+    question = model.relations.id(relation) + (0 if head is not None else len(model.relations))
+    sources = _known_answers(opened.graph, entity, question)
+    found = model.answers(entity, question, count + len(sources) if new else count)
+    answers = [answer for answer in found if not (new and answer.name in sources)][:count]
+    if as_json:
+        _print_json(
+            {
+                "relation": relation,
+                "head" if head is not None else "tail": model.entities[entity],
+                "answers": [{**answer._asdict(), "known": sources.get(answer.name)} for answer in answers],
+            }
+        )
+        return
+    for place, answer in enumerate(answers, start=1):
+        readable = f"   {answer.label}" if answer.label != answer.name else ""
+        mark = f"   ({sources[answer.name]})" if answer.name in sources else ""
+        print(f"{place:>3}  {answer.score:8.3f}   {answer.name}{readable}{mark}")
+
+
+@app.command("export")
+def export_run(
+    run: RunFolder,
+    path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
+    kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(EXPORTS)}.")] = "npy",
+    as_json: Json = False,
+) -> None:
+    """Write the entity vectors with their names, for other programs.
+
+    npy is a matrix with the names in a .txt beside it; parquet has columns name and vector; word2vec is text.
+    """
+    model = load_run(run).model
+    written = export(model, path, kind)
+    if as_json:
+        _print_json(
+            {"format": kind, "files": [str(file) for file in written], "shape": [len(model.entities), model.dim]}
+        )
+        return
+    print(f"wrote  {', '.join(map(str, written))}   {len(model.entities):,} vectors of {model.dim:,} numbers")
+
+
+def _silent(_: str) -> None:
+    """Say nothing: the output is JSON."""
+
+
+def _read(source: str, **options: Any) -> Graph:
+    """Read a graph, with a bar while files are downloaded."""
+    bar = _bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    tasks: dict[str, Any] = {}
+
+    def show(file: str, done: int, total: int | None) -> None:
+        if file not in tasks:
+            tasks[file] = bar.add_task(file, total=total)
+        bar.update(tasks[file], completed=done)
+
+    with bar:
+        return read_graph(source, progress=show, **options)
+
+
+def _bar(*columns: Any) -> Progress:
+    """Return a progress bar on standard error, silent when that is not a terminal."""
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+class _FitBar:
+    """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epochs it chose."""
+
+    def __init__(self, settings: FitSettings) -> None:
+        self.epochs = settings.epochs
+        words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
+        self.bar = _bar(TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn())
+        self.task = self.bar.add_task("", total=None, epoch=0, epochs=self.epochs, figures="")
+
+    def __call__(self, progress: FitProgress) -> None:
+        self.epochs = progress.epochs
+        figures = [f"loss {progress.loss:.5g}"] if progress.loss is not None else []
+        figures += [f"valid MRR {figure(progress.valid_mrr)}"] if progress.valid_mrr is not None else []
+        self.bar.update(
+            self.task,
+            completed=progress.done,
+            total=progress.total,
+            epoch=progress.epoch,
+            epochs=progress.epochs,
+            figures="   ".join(figures),
+        )
+
+
+def _ranked(model: Procrustes, graph: Graph, split: str) -> Evaluation:
+    """Rank a split, with a bar."""
+    with _bar(TextColumn(f"ranking {split}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task("", total=None)
+        return evaluate(model, graph, split, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def _graph_of(opened: Run, folder: Path) -> Graph:
+    if opened.graph is None:
+        raise InputError(f"{folder}: saved without its triples, so there is nothing to rank; save it with graph=…")
+    return opened.graph
+
+
+def _known_answers(graph: Graph | None, entity: int, question: int) -> dict[str, str]:
+    """Return the answers of a question that the graph holds, each with its split."""
+    if graph is None:
+        return {}
+    place, found = torch.tensor([[entity], [question]]), {}
+    for split in SPLITS:
+        _, answers = KnownAnswers.of(graph, [split]).look_up(*place)
+        found.update({graph.entities[answer]: split for answer in answers.tolist()})
+    return found
+
+
+def _cost(footprint: Footprint, epochs: int) -> str:
+    """Return the closing line on what the training cost."""
+    memory = f"peak {footprint.peak_memory_mb:,.0f} MB"
+    if footprint.gpu_peak_memory_mb:
+        memory += f" + {footprint.gpu_peak_memory_mb:,.0f} MB GPU"
+    return (
+        f"fitted {epochs} epochs in {footprint.seconds:.1f} s   {memory}   {footprint.kwh * 1000:.2g} Wh   "
+        f"{footprint.g_co2:.2g} g CO2 ({'estimated' if footprint.estimated else 'measured'}, {footprint.grid})"
+    )
+
+
+def _print_json(content: Any) -> None:
+    print(json.dumps(content, indent=2, ensure_ascii=False))

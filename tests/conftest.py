@@ -1,0 +1,16 @@
+"""Every test runs with shapes and types checked, and with `toys` at hand."""
+
+import os
+import sys
+from pathlib import Path
+
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Before anything imports the package: what is imported earlier stays unchecked.
+install_import_hook("procrustes_kge", "beartype.beartype")
+sys.path.insert(0, str(Path(__file__).parent))
+
+# Drawn examples may differ from run to run at a desk, to find more, and not on CI, to fail for reasons alone.
+settings.register_profile("laws", deadline=None, max_examples=int(os.environ.get("EX","50")), derandomize="CI" in os.environ)
+settings.load_profile("laws")

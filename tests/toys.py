@@ -1,0 +1,116 @@
+"""Graphs and models with planted answers, and graphs with none.
+
+The dihedral group of an M-gon has 2M elements: turns k, and turns followed by a mirror. Entities are its elements, and
+relation y sends entity x to x·y: one definite answer from either side. Multiplying by y permutes the elements, which is
+an orthogonal map, so rotations that answer every question exist; as y·z and z·y differ, no translation could.
+"""
+
+import math
+
+import torch
+from hypothesis import strategies as st
+
+from procrustes_kge.graph import Graph, Vocabulary, split_graph
+from procrustes_kge.model import Procrustes
+
+CORNERS = 30
+FACTORS = ((1, 0), (2, 0), (5, 0), (8, 0), (0, 1), (3, 1), (7, 1), (11, 1))  # (turn, mirror) of each relation
+ELEMENTS = [(turn, mirror) for mirror in (0, 1) for turn in range(CORNERS)]
+
+
+def times(left, right):
+    """Return the product of two elements: a mirror on the left reverses the turn on the right."""
+    (turn, mirror), (more, again) = left, right
+    return (turn + (-more if mirror else more)) % CORNERS, mirror ^ again
+
+
+def rotated_graph(seed=0):
+    """Return a graph whose held-out triples follow from those in training, and which orthogonal maps answer."""
+    place = {element: row for row, element in enumerate(ELEMENTS)}
+    triples = [(place[x], r, place[times(x, y)]) for r, y in enumerate(FACTORS) for x in ELEMENTS]
+    everything = Graph(
+        "rotated",
+        Vocabulary(map(_name, ELEMENTS), "entity", {_name(x): f"element {row}" for x, row in place.items()}),
+        Vocabulary(map(_name, FACTORS), "relation"),
+        torch.tensor(triples),
+        _no_triples(),
+        _no_triples(),
+    )
+    return split_graph(everything, valid=0.1, test=0.1, seed=seed)
+
+
+def planted_model(seed=0, segments=5, width=6):
+    """Return a model in which every tail is exactly h Q, and its graph.
+
+    A segment is a point carried around by a representation ρ of the group: x lies at v ρ(x) and y turns by ρ(y), so
+    v ρ(x) ρ(y) = v ρ(x·y). A mirror and turns by 1, 2 or more steps at a time act on the planes of a random basis.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    graph = rotated_graph(seed)
+    vectors = torch.empty(len(graph.entities), segments, width)
+    rotations = torch.empty(len(graph.relations), segments, width, width)
+    for segment in range(segments):
+        speeds = 1 + torch.randperm(CORNERS // 2 - 1, generator=generator)[: width // 2]
+        basis = random_orthogonal(width, generator)
+        start = torch.randn(width, generator=generator, dtype=torch.float64)
+        start /= start.norm()
+        vectors[:, segment] = torch.stack([start @ _turned(x, speeds, basis) for x in ELEMENTS]).float()
+        rotations[:, segment] = torch.stack([_turned(y, speeds, basis) for y in FACTORS]).float()
+    return Procrustes(graph.entities, graph.relations, vectors, rotations), graph
+
+
+def random_graph(entities, relations, triples, seed=0):
+    """Return a graph of so many different triples (or all there are), drawn evenly; a third of them are held out.
+
+    Entities and relations may be unseen in training, or occur nowhere; heads may be their own tails.
+    """
+    cells = entities * relations * entities
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randperm(cells, generator=generator)[:triples]
+    rows = torch.stack([drawn // (relations * entities), drawn // entities % relations, drawn % entities], dim=1)
+    test, valid = rows[: len(rows) // 6], rows[len(rows) // 6 : len(rows) // 3]
+    return Graph(
+        "random",
+        Vocabulary((f"entity {index}" for index in range(entities)), "entity"),
+        Vocabulary((f"relation {index}" for index in range(relations)), "relation"),
+        rows[len(rows) // 3 :],
+        valid,
+        test,
+    )
+
+
+def random_graphs(most_entities=10, most_relations=4, fewest_triples=1, most_triples=50):
+    """Draw a random graph; small ones are dense, so questions have several answers."""
+    return st.builds(
+        random_graph,
+        entities=st.integers(3, most_entities),
+        relations=st.integers(1, most_relations),
+        triples=st.integers(fewest_triples, most_triples),
+        seed=st.integers(0, 2**31),
+    )
+
+
+def random_orthogonal(width, generator, batch=(), dtype=torch.float64):
+    """Return orthogonal matrices drawn evenly."""
+    matrices, triangles = torch.linalg.qr(torch.randn(*batch, width, width, generator=generator, dtype=dtype))
+    return matrices * triangles.diagonal(dim1=-2, dim2=-1).sign()[..., None, :]
+
+
+def _name(element):
+    return f"turn {element[0]}{' and mirror' if element[1] else ''}"
+
+
+def _no_triples():
+    return torch.empty(0, 3, dtype=torch.int64)
+
+
+def _turned(element, speeds, basis):
+    """Return ρ(element), orthogonal."""
+    turn, mirror = element
+    matrix = torch.zeros_like(basis)
+    for plane, speed in enumerate(speeds.tolist()):
+        angle = 2 * math.pi * speed * turn / CORNERS
+        rotation = torch.tensor([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]).to(basis)
+        block = slice(2 * plane, 2 * plane + 2)
+        matrix[block, block] = rotation @ torch.diag(torch.tensor([1.0, -1.0 if mirror else 1.0])).to(basis)
+    return basis @ matrix @ basis.mT
