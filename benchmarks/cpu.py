@@ -11,9 +11,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import records
 import torch
 
+import records
 from procrustes_kge import Graph, evaluate, fit, read_graph, recipe
 
 
@@ -25,8 +25,7 @@ def pykeen_seconds(graph: Graph, dim: int) -> dict[str, float]:
     from pykeen.training import SLCWATrainingLoop
     from pykeen.triples import CoreTriplesFactory
 
-    sizes = {"num_entities": len(graph.entities), "num_relations": len(graph.relations)}
-    factory = CoreTriplesFactory(graph.train, **sizes)
+    factory = CoreTriplesFactory(graph.train, num_entities=len(graph.entities), num_relations=len(graph.relations))
     model = RotatE(triples_factory=factory, embedding_dim=dim, random_seed=0)
     loop = SLCWATrainingLoop(model=model, triples_factory=factory, optimizer=torch.optim.Adam(model.parameters()))
     started = time.perf_counter()

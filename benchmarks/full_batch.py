@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import records
-
 from procrustes_kge import read_graph, recipe
 
 ROWS = {

@@ -62,6 +62,7 @@ def row(name: str, reports: Sequence[dict[str, Any]]) -> str:
     return (
         f"{name:<28}{average(*test, 'mrr'):.4f} (lowest {lowest:.4f})   {hits}   "
         f"tails {figure(average(*test, 'tail', 'mrr'))}  heads {figure(average(*test, 'head', 'mrr'))}  "
-        f"seen {figure(average(*test, 'seen_only', 'mrr'))}   valid {figure(average('metrics', 'valid', 'mrr'))}   "
-        f"{average('epochs'):.0f} epochs  {average('footprint', 'seconds'):.1f} s  {average('footprint', 'g_co2'):.2g} g"
+        f"seen {figure(average(*test, 'seen_only', 'mrr'))}   "
+        f"valid {figure(average('metrics', 'valid', 'mrr'))}   "
+        f"{average('epochs'):.0f} epochs  {average('footprint', 'seconds'):.1f} s  {average('footprint', 'g_co2'):.2g} g CO2"
     )

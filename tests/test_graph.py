@@ -12,7 +12,7 @@ import pandas
 import polars
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
@@ -24,7 +24,6 @@ else:
     from backports import zstd
 
 REAL_DATA = os.environ.get("PROCRUSTES_DATA")
-laws = settings(deadline=None, max_examples=60)
 
 ROWS = [("e:a", "e:r", "e:b"), ("e:b", "e:r", "e:c"), ("e:c", "e:s", "e:a"), ("e:a", "e:s", "e:a")]
 
@@ -262,7 +261,6 @@ def test_ids_are_given_in_order_of_first_appearance_through_the_splits(tmp_path)
     assert graph.train.tolist() == [[0, 0, 1], [1, 1, 2]]
 
 
-@laws
 @given(some_triples)
 def test_duplicates_are_dropped_and_told_and_nothing_else_is(rows):
     graph = whole(rows)
@@ -296,7 +294,6 @@ def test_a_test_split_that_stands_in_train_is_left_empty_and_told(tmp_path):
 shares = st.tuples(st.floats(0, 0.99), st.floats(0, 0.99)).filter(lambda pair: sum(pair) < 1)
 
 
-@laws
 @given(some_triples, shares, st.integers(-(2**70), 2**70))
 def test_splitting_loses_nothing_and_leaves_nothing_unseen(rows, pair, seed):
     graph = read_graph(rows, valid=pair[0], test=pair[1], seed=seed)
@@ -345,15 +342,16 @@ def test_triples_keep_their_order_within_each_split():
 
 
 @pytest.mark.parametrize("shape", ["star", "chain"])
-def test_of_a_tree_nothing_can_be_set_aside_and_a_note_says_so(shape):
-    parents = [0 if shape == "star" else child - 1 for child in range(1, 100)]
-    graph = read_graph([(child, "is_under", parent) for child, parent in enumerate(parents, start=1)], test=0.1)
-    # Of a star every triple is the only one of its leaf; of a chain an inner triple may go if both neighbours stay.
-    assert len(graph.valid) + len(graph.test) < 15
-    assert shape == "chain" or (len(graph.valid), len(graph.test)) == (0, 0)
-    assert bool(graph.seen.all())
+def test_of_a_tree_less_can_be_set_aside_and_a_note_says_so(shape):
+    parents = [0 if shape == "star" else child - 1 for child in range(1, 101)]
+    rows = [(child, "is_under", parent) for child, parent in enumerate(parents, start=1)]
+    graph = read_graph(rows, valid=0.4, test=0.4)
     held = len(graph.valid) + len(graph.test)
-    assert held == 15 or any(note.startswith(f"{held} of the 15 triples wanted") for note in graph.notes)
+    # Each triple of a star is the only one of its leaf; of a chain an inner triple may go if both neighbours stay.
+    assert held == 0 if shape == "star" else 0 < held <= 50
+    assert bool(graph.seen.all())
+    expected = "triples wanted for valid and test could be set aside: each of the others holds the last sight of an"
+    assert graph.notes == (f"{held} of the 80 {expected} entity or relation",)
 
 
 def test_where_less_can_be_set_aside_valid_and_test_keep_their_proportion():
@@ -383,7 +381,6 @@ names = st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_character
 names = names.filter(lambda name: name == name.strip())
 
 
-@laws
 @given(st.lists(st.tuples(names, names, names), min_size=1, max_size=20), st.integers(0, 9))
 def test_what_is_written_is_read_back(rows, seed):
     graph = read_graph(rows, valid=0.2, test=0.2, seed=seed)
@@ -428,7 +425,6 @@ def test_equal_graphs_have_equal_checksums_wherever_they_came_from(tmp_path):
     assert len(sums) == 1
 
 
-@laws
 @given(some_triples, st.data())
 def test_another_triple_or_name_or_split_has_another_checksum(rows, data):
     graph = whole(rows)
@@ -517,7 +513,6 @@ def test_of_many_that_are_near_the_few_nearest_are_suggested():
 # Known answers.
 
 
-@laws
 @given(some_triples, st.sets(st.sampled_from(SPLITS)), st.data())
 def test_known_answers_are_those_of_a_plain_dictionary(rows, chosen, data):
     graph = read_graph(rows, valid=0.2, test=0.2)
