@@ -55,9 +55,7 @@ def main() -> None:
     seconds = [round(report["footprint"]["seconds"], 1) for report in reports]
     print(f"training               {seconds} s")
     print(f"ranking the test set   {ranking:.1f} s for {len(graph.test):,} triples")
-    print(
-        f"PyKEEN RotatE, d 200   {rotate['epoch']:.1f} s for one epoch, {rotate['rank_100_triples']:.1f} s for 100 triples"
-    )
+    print(f"PyKEEN RotatE, d 200   {rotate['epoch']:.1f} s an epoch, {rotate['rank_100_triples']:.1f} s to rank 100")
     content = {"commit": records.commit(), "runs": reports, "ranking_seconds": ranking, "pykeen_rotate_seconds": rotate}
     records.write("cpu-wn18rr-d500", content)
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import records
 from procrustes_kge import read_graph, recipe
 
-ROWS = {
+ROWS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "paper-wn18rr": ("wn18rr", "paper", {}),
     "paper-fb15k-237": ("fb15k-237", "paper", {}),
     "fast-wn18rr": ("wn18rr", "fast", {}),

@@ -37,7 +37,11 @@ def trained(graph: Graph, settings: FitSettings, recipe: str) -> dict[str, Any]:
 
 def commit() -> str | None:
     """Return the commit of the working tree, if it is a git checkout."""
-    asked = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=RESULTS, check=False)
+    command = ["git", "-C", str(RESULTS.parent), "rev-parse", "HEAD"]
+    try:
+        asked = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        return None
     return asked.stdout.strip() or None
 
 
@@ -64,5 +68,6 @@ def row(name: str, reports: Sequence[dict[str, Any]]) -> str:
         f"tails {figure(average(*test, 'tail', 'mrr'))}  heads {figure(average(*test, 'head', 'mrr'))}  "
         f"seen {figure(average(*test, 'seen_only', 'mrr'))}   "
         f"valid {figure(average('metrics', 'valid', 'mrr'))}   "
-        f"{average('epochs'):.0f} epochs  {average('footprint', 'seconds'):.1f} s  {average('footprint', 'g_co2'):.2g} g CO2"
+        f"{average('epochs'):.0f} epochs  {average('footprint', 'seconds'):.1f} s  "
+        f"{average('footprint', 'g_co2'):.2g} g CO2"
     )

@@ -64,15 +64,17 @@ def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Flo
 
 
 def completed(covariances: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
-    """Return M + εI with ε = √(machine precision) · max(‖M‖, 1), so that its nearest orthogonal matrix is unique.
+    """Return M + ε·diag(1, −1, 1, …), ε = √(machine precision) · ‖M‖: its nearest orthogonal matrix is unique.
 
     Relations with few distinct heads or tails leave M singular and Q free in some directions; rounding would choose
-    there, differently on each machine. ε lies far above the rounding of M and far below its useful part, so Q turns
-    nothing where nothing is known. Transposing commutes with it, so heads and tails may still be swapped.
+    there, differently on each machine. ε lies far above the rounding of M and far below its useful part. Signs that
+    alternate neither favour nor shun the head itself as an answer: the identity would, and costs FB15k-237 .004 MRR.
+    The diagonal is its own transpose, so heads and tails may still be swapped.
     """
-    size = torch.linalg.matrix_norm(covariances, keepdim=True)
-    epsilon = torch.finfo(covariances.dtype).eps ** 0.5 * size.clamp_min(1.0)
-    return covariances + epsilon * torch.eye(covariances.shape[-1], dtype=covariances.dtype, device=covariances.device)
+    size = torch.linalg.matrix_norm(covariances, keepdim=True).clamp_min(1.0)  # at least one triple's worth
+    signs = covariances.new_ones(covariances.shape[-1])
+    signs[1::2] = -1
+    return covariances + torch.finfo(covariances.dtype).eps ** 0.5 * size * torch.diag(signs)
 
 
 def procrustes_step(

@@ -12,7 +12,8 @@ from torch import Tensor
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, Vocabulary
 from procrustes_kge.linalg import nearest_orthogonal
-from procrustes_kge.relational import RelationalMatrices
+from procrustes_kge.relational import RelationalMatrices, Relations
+from procrustes_kge.threads import over_cores
 
 
 class Answer(NamedTuple):
@@ -104,11 +105,15 @@ def restore_relations(
     if entities != len(graph.entities):
         raise InputError(f"vectors of {entities:,} entities, but the graph {graph.name} has {len(graph.entities):,}")
     matrices = RelationalMatrices.of(graph.train.to(vectors.device), entities, len(graph.relations))
+
+    def solved(segment: int) -> Relations:
+        points = vectors[:, segment].double()[None]
+        return matrices.solve(points, matrices.answer_sums(points), nearest_orthogonal, translate)
+
     rotations = vectors.new_empty(len(graph.relations), segments, width, width)
     translations = vectors.new_empty(len(graph.relations), segments, width) if translate else None
-    for segment in range(segments):
-        points = vectors[:, segment].double()[None]
-        relations = matrices.solve(points, matrices.answer_sums(points), nearest_orthogonal, translate)
+    found = map(solved, range(segments)) if vectors.is_cuda else over_cores(solved, range(segments))
+    for segment, relations in enumerate(found):
         rotations[:, segment] = relations.rotations[0]
         if translations is not None and relations.translations is not None:
             translations[:, segment] = relations.translations[0]
