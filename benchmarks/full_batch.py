@@ -26,12 +26,14 @@ ROWS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("rows", nargs="*", choices=list(ROWS), help="all of them where none is named")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"all of {', '.join(ROWS)} where none is named")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--folder", type=Path, default=records.RESULTS)
     parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
     arguments = parser.parse_args()
+    if unknown := set(arguments.rows) - set(ROWS):
+        parser.error(f"unknown rows {', '.join(unknown)}, expected some of {', '.join(ROWS)}")
     lines = []
     for name in arguments.rows or ROWS:
         dataset, chosen, changes = ROWS[name]

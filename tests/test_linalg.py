@@ -165,9 +165,11 @@ def test_a_singular_covariance_is_completed_beyond_rounding(generator, batch, wi
     count = data.draw(st.integers(1, width - 1), label="triples")
     heads, tails = (unit_rows(*batch, count, width, generator=generator) for _ in range(2))
     covariances = cross_covariance(heads, tails)
-    # Two orthogonal completions can fit alike only where a direction that no head has meets none that no tail has.
+    # What completes M decides among the directions that no head has and those that no tail has, unless it is blind
+    # between them, which by chance it nearly is now and then.
+    nothing = nearest_orthogonal(completed(torch.zeros_like(covariances)))
     missing = [torch.linalg.svd(rows).Vh[..., count:, :] for rows in (heads, tails)]
-    assume(torch.linalg.svdvals(missing[0] @ missing[1].mT).min() > 0.05)
+    assume(torch.linalg.svdvals(missing[0] @ nothing @ missing[1].mT).min() > 0.02)
 
     rotations = nearest_orthogonal(completed(covariances))
     noise = normal(*batch, width, width, generator=generator)
@@ -186,9 +188,11 @@ def test_completing_hardly_moves_what_is_determined(generator, batch, width):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_relation_without_triples_turns_nothing(dtype):
-    nothing = torch.zeros(2, 5, 5, dtype=dtype)
-    close(nearest_orthogonal(completed(nothing)), identity_like(nothing), 1e-6)
+@pytest.mark.parametrize("width", [4, 5])
+def test_a_relation_without_triples_neither_favours_nor_shuns_the_head_itself(dtype, width):
+    rotation = nearest_orthogonal(completed(torch.zeros(2, width, width, dtype=dtype)))
+    signs = torch.tensor([1, -1, 1, -1, 1], dtype=dtype)[:width]
+    close(rotation, torch.diag(signs).expand(2, -1, -1), 1e-6)  # h · hQ is zero, on average over all h
 
 
 @given(SEEDS, WIDTHS)
