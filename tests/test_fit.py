@@ -299,7 +299,6 @@ def test_what_a_report_raises_stops_training_and_leaves_the_machine_as_it_was(er
     assert torch.is_grad_enabled()
 
 
-@pytest.mark.xfail(strict=True, reason="workers are waited for before they are told to stop")
 def test_what_one_report_raises_stops_the_other_workers_too():
     calls = []
 

@@ -8,7 +8,6 @@ validation triples while it trains, and so chooses how many epochs all of them g
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -67,7 +66,7 @@ class FitSettings:
             near = [count * self.segment for count in (self.dim // self.segment, self.dim // self.segment + 1)]
             tries = " or ".join(str(dim) for dim in near if dim > 0)
             raise InputError(f"dimension {self.dim} does not divide into segments of {self.segment}; try {tries}")
-        if not 0 < self.learning_rate < math.inf:
+        if not 0 < self.learning_rate <= 1000:
             raise InputError(f"learning rate {self.learning_rate}, expected a number above 0, such as 0.05")
         for name in ("step", "loss"):
             known = get_args(get_type_hints(type(self))[name])
@@ -315,7 +314,7 @@ class _Training:
 
     def validate(self, model: Procrustes) -> float:
         """Return the two-sided MRR on a fixed sample of the validation triples."""
-        generator = torch.Generator().manual_seed(self.settings.seed)
+        generator = torch.Generator().manual_seed(self.settings.seed % 2**63)
         sample = torch.randperm(len(self.graph.valid), generator=generator)[:VALIDATION_TRIPLES]
         ranks = rank(model, self.graph, self.graph.valid[sample], self.known)
         return (1 / ranks.realistic).mean().item()
@@ -328,11 +327,15 @@ class _Training:
     def advance(self, block: Segments, goal: int) -> Segments:
         """Train a block up to the goal's epoch, in place."""
         matrices = self.matrices(len(block.numbers))
-        while block.epoch < goal and not self.stopped.is_set():
-            train_epoch(block, matrices, self.settings)
-            if self.device.type == "cpu":  # a GPU would have to stop and wait for the number
-                self.loss = block.loss.mean().item()
-            self.tell(len(block.numbers), block.epoch)
+        try:
+            while block.epoch < goal and not self.stopped.is_set():
+                train_epoch(block, matrices, self.settings)
+                if self.device.type == "cpu":  # a GPU would have to stop and wait for the number
+                    self.loss = block.loss.mean().item()
+                self.tell(len(block.numbers), block.epoch)
+        except BaseException:
+            self.stopped.set()  # the blocks before it need not finish for this to be raised
+            raise
         return block
 
     def tell(self, trained: int, epoch: int) -> None:
@@ -367,4 +370,6 @@ class _Training:
 
     def over_blocks(self, work: Callable[[Segments], Result], blocks: Iterable[Segments]) -> Iterator[Result]:
         """Yield work(block) in order: on the CPU a block per core, on the GPU one after another."""
-        return over_cores(work, blocks, self.settings.workers) if self.device.type == "cpu" else map(work, blocks)
+        if self.device.type != "cpu":
+            return map(work, blocks)
+        return over_cores(work, blocks, self.settings.workers, self.stopped.set)

@@ -139,7 +139,7 @@ def parse_delimited(data: bytes, where: str, separator: str | None = None, heade
     if separator not in SEPARATORS.values():
         raise InputError(f"separator {separator!r} is not known; use tab, comma, space, ';' or '|'")
     _, first = next(_numbered_rows(sample, separator, where), (0, []))
-    order = _column_order(first) if len(first) == 3 else None
+    order = column_order(first) if len(first) == 3 else None
     if header is None:
         # One-letter words in another order ('t r s') are more likely a triple of a toy graph.
         header = order is not None and (order == [0, 1, 2] or min(map(len, first)) > 1)
@@ -163,7 +163,7 @@ def _columns(where: str, columns: Iterable[list[str]], notes: Sequence[str]) -> 
     return Columns(heads, relations, tails, tuple(notes))
 
 
-def _column_order(words: Sequence[str]) -> list[int] | None:
+def column_order(words: Sequence[str]) -> list[int] | None:
     """Return where head, relation and tail stand among the words, or None unless all three are named."""
     lowered = [word.strip().lower() for word in words]
     places = [[i for i, word in enumerate(lowered) if word in known] for known in COLUMN_WORDS]
@@ -246,11 +246,12 @@ def _fault(text: str, separator: str, where: str, skip: int) -> InputError:
     if len(row) == 3:
         return _empty_name(f"{where}, line {number}", ROLES[row.index("")])
     advice = _advice(text, text.split("\n")[number - 1], separator, len(row))
-    seen = _counted(len(row), "column")
+    seen = counted(len(row), "column")
     return InputError(f"{where}, line {number}: {seen}, expected 3 (head, relation, tail); {advice}")
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """Return '1 column', '2 columns', and so on."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
@@ -285,9 +286,9 @@ def _parse_parquet(data: bytes, where: str) -> Columns:
     try:
         stored = list(polars.read_parquet_schema(io.BytesIO(data)))
         if len(stored) < 3:
-            seen = _counted(len(stored), "column")
+            seen = counted(len(stored), "column")
             raise InputError(f"{where}: {seen}, expected 3 (head, relation, tail)")
-        order = _column_order(stored)
+        order = column_order(stored)
         chosen = [stored[place] for place in order or (0, 1, 2)]
         frame = polars.read_parquet(io.BytesIO(data), columns=chosen).cast(polars.String)
     except polars.exceptions.PolarsError as error:
@@ -328,7 +329,7 @@ def _parse_rdf(data: bytes, where: str, syntax: str) -> Columns:
         if rdf_format.supports_datasets and not named_graphs:
             named_graphs = not isinstance(quad.graph_name, oxigraph.DefaultGraph)
     left_out = {"literal values": literals, "quoted triples": quoted}
-    notes = [f"{_counted(n, 'statement')} with {what} left out" for what, n in left_out.items() if n]
+    notes = [f"{counted(n, 'statement')} with {what} left out" for what, n in left_out.items() if n]
     if named_graphs:
         notes.append("named graphs ignored: all statements are read as one graph")
     if blank_nodes:

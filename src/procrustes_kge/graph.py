@@ -134,9 +134,9 @@ class Graph:
         once = int((torch.bincount(self.train[:, 1], minlength=len(self.relations)) == 1).sum())
         unseen = int((~self.seen).sum())
         remarks = {
-            f"{loops:,} triples lead from an entity to itself": loops,
-            f"{once:,} relations occur once in train": once,
-            f"{unseen:,} entities occur in valid or test alone, so nothing can be learned of them": unseen,
+            f"triples from an entity to itself: {loops:,}": loops,
+            f"relations that occur once in train: {once:,}": once,
+            f"entities in valid or test alone, of which nothing can be learned: {unseen:,}": unseen,
             "there is one relation only": len(self.relations) == 1,
         }
         return [remark for remark, worth_telling in remarks.items() if worth_telling]
@@ -251,12 +251,13 @@ def _split_files(folder: Path) -> dict[str, Path]:
 
 
 def _columns_of(source: Any) -> formats.Columns:
-    """Return the first three columns of a pandas or polars frame, an array or a sequence of triples, as strings."""
+    """Return head, relation and tail of a frame, by the names of its columns or as its first three, or of rows."""
     if hasattr(source, "columns") and hasattr(source, "to_numpy"):
         if len(source.columns) < 3:
             raise InputError(f"a frame of {len(source.columns)} columns, expected 3 (head, relation, tail)")
         by_place = getattr(source, "iloc", source)  # two columns of a pandas frame may share a name
-        heads, relations, tails = (by_place[:, place].to_numpy().tolist() for place in range(3))
+        order = formats.column_order([str(name) for name in source.columns]) or range(3)
+        heads, relations, tails = (by_place[:, place].to_numpy().tolist() for place in order)
     else:
         rows = source.tolist() if isinstance(source, np.ndarray | Tensor) else source
         if not isinstance(rows, Iterable):
@@ -304,8 +305,8 @@ def _encode(name: str, columns: Mapping[str, formats.Columns], labels: Mapping[s
         fresh = first[start : start + len(part)]
         start += len(part)
         triples[split] = torch.from_numpy(np.ascontiguousarray(part[fresh]))
-        if not fresh.all():
-            notes.append(f"{split}: {np.count_nonzero(~fresh):,} duplicate triples dropped")
+        if dropped := len(part) - int(fresh.sum()):
+            notes.append(f"{split}: {formats.counted(dropped, 'duplicate triple')} dropped")
     return Graph(
         name,
         Vocabulary(entities, "entity", labels),

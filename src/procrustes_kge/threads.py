@@ -23,8 +23,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def over_cores(work: Callable[[Job], Result], jobs: Iterable[Job], workers: int = 0) -> Iterator[Result]:
-    """Yield work(job) for every job, in order, `workers` of them at a time (0: one per core)."""
+def over_cores(
+    work: Callable[[Job], Result], jobs: Iterable[Job], workers: int = 0, stop: Callable[[], None] | None = None
+) -> Iterator[Result]:
+    """Yield work(job) for every job, in order, `workers` of them at a time (0: one per core).
+
+    An error, an interrupt or a caller that leaves early waits for the jobs that run; `stop` may tell them to hurry.
+    """
     workers = workers or cores()
     before = torch.get_num_threads()
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
@@ -36,6 +41,10 @@ def over_cores(work: Callable[[Job], Result], jobs: Iterable[Job], workers: int 
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    except BaseException:
+        if stop is not None:
+            stop()
+        raise
     finally:
         pool.shutdown(cancel_futures=True)
         # Setting threads in a worker changes what later threads start with: put it back.
