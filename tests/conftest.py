@@ -11,6 +11,6 @@ from jaxtyping import install_import_hook
 install_import_hook("procrustes_kge", "beartype.beartype")
 sys.path.insert(0, str(Path(__file__).parent))
 
-# Drawn examples differ from run to run at a desk, to find more, and not on CI, where a failure must be the change's own.
+# Drawn examples differ from run to run at a desk, to find more, and not on CI, where a failure must be the change's.
 settings.register_profile("laws", deadline=None, max_examples=30, derandomize="CI" in os.environ)
 settings.load_profile("laws")
