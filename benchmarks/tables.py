@@ -10,7 +10,6 @@ from statistics import mean
 from typing import Any
 
 import records
-
 from procrustes_kge.ranking import figure
 
 # Result file, the command that a user would give, and what the paper prints for the same thing, if it does.
