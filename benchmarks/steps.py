@@ -15,9 +15,9 @@ from procrustes_kge.fit import Progress
 from procrustes_kge.ranking import figure
 
 # Rates and lengths at which each step does best on validation; the turn's are the defaults.
-STEPS: dict[str, dict[str, dict[str, Any]]] = {
-    "wn18rr": {"adam": {"learning_rate": 0.003, "epochs": 500, "validate_every": 25}, "turn": {}},
-    "fb15k-237": {"adam": {"learning_rate": 0.01, "epochs": 200, "validate_every": 10}, "turn": {}},
+STEPS: dict[str, list[dict[str, Any]]] = {
+    "wn18rr": [{"step": "adam", "learning_rate": 0.003, "epochs": 500, "validate_every": 25}, {"step": "turn"}],
+    "fb15k-237": [{"step": "adam", "learning_rate": 0.01, "epochs": 200, "validate_every": 10}, {"step": "turn"}],
 }
 
 
@@ -30,19 +30,17 @@ def main() -> None:
     rows = []
     for dataset, steps in STEPS.items():
         graph = read_graph(dataset)
-        for step, changes in steps.items():
+        for changes in steps:
             for translate in (False, True):
                 # The pilot is the whole model here: its best epoch is the model's own.
-                settings = FitSettings(
-                    dim=arguments.dim, pilot=arguments.dim, step=step, translate=translate, **changes
-                )
+                settings = FitSettings(dim=arguments.dim, pilot=arguments.dim, translate=translate, **changes)
                 last: list[Progress] = []
                 metrics = evaluate(fit(graph, settings, last.append), graph, "valid")
                 rows.append(
                     {
                         "dataset": dataset,
                         "checksum": graph.checksum,
-                        "step": step,
+                        "step": settings.step,
                         "translate": translate,
                         "learning_rate": settings.learning_rate,
                         "epochs": last[-1].epochs,
@@ -52,7 +50,7 @@ def main() -> None:
                 )
                 shift = "h Q + b" if translate else "h Q"
                 print(
-                    f"{dataset:<10} {step:<5} {shift:<8} {figure(metrics.mrr)} after {last[-1].epochs} epochs",
+                    f"{dataset:<10} {settings.step:<5} {shift:<8} {figure(metrics.mrr)} after {last[-1].epochs} epochs",
                     flush=True,
                 )
     records.write("steps", {"commit": arguments.commit, "dim": arguments.dim, "rows": rows}, arguments.folder)
