@@ -329,6 +329,13 @@ def test_a_model_answers_alike_on_every_device(name, device):
 
 
 @every_model
+def test_all_of_a_model_moves(name):
+    moved = made(name)[0].to("meta")
+    tables = [moved.vectors, moved.rotations, *([] if moved.translations is None else [moved.translations])]
+    assert {table.device.type for table in tables} == {"meta"}
+
+
+@every_model
 def test_the_dimension_is_that_of_a_query(name):
     model, graph = made(name)
     assert model.query(model, *questions_of(model, graph)).shape[1] == model.dim

@@ -103,6 +103,8 @@ def test_every_question_stands_in_one_row_with_the_sum_of_its_answers(case):
                 assert side.counts[row] == len(expected[question])
                 close(rows[segment, row], points[expected[question]].sum(dim=0), tolerance(case))
             assert found == set(expected)
+        asked_of = [sum(relation == index for _, relation in expected) for index in range(matrices.relations)]
+        assert len(side.tiles) == sum(-(-count // matrices.tile) for count in asked_of)  # padding fills a tile at most
 
 
 @pytest.mark.parametrize("translate", [False, True])
@@ -168,6 +170,7 @@ def test_translating_never_leaves_more(case):
 def test_one_triple_is_met_exactly_and_no_triple_turns_by_what_completes_it(case):
     for translate in (False, True):
         relations = solved(case, translate=translate)
+        assert (relations.residuals >= 0).all()
         alone = case.matrices.triples <= 1
         # √ε of M is added to complete it, and felt to second order.
         close(relations.residuals[:, alone], torch.zeros_like(relations.residuals[:, alone]), 10 * tolerance(case))
