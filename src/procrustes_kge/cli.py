@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import sys
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_type_hints, no_type_check
 
 import torch
 import typer
@@ -45,6 +46,9 @@ RunFolder = Annotated[Path, typer.Argument(help="A folder that `procrustes train
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; a mistake of the user's ends in one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no failure
     try:
         app(args=list(arguments) if arguments is not None else None, prog_name="procrustes")
     except InputError as error:
@@ -86,10 +90,14 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @data_app.callback(invoke_without_command=True)
+@no_type_check  # typer has it written so, and yet hands over a context of the parent class
 def data(context: typer.Context, as_json: Json = False) -> None:
     """List the datasets known by name, with licence and citation; `data get NAME` fetches one."""
-    if context.invoked_subcommand:
-        return
+    if not context.invoked_subcommand:
+        _list_datasets(as_json)
+
+
+def _list_datasets(as_json: bool) -> None:
     known = list(datasets.DATASETS.values())
     if as_json:
         _print_json(
@@ -122,9 +130,14 @@ def data_get(
     name: Annotated[str, typer.Argument(help="A name from `procrustes data`.")], as_json: Json = False
 ) -> None:
     """Download a dataset into the cache, unless it is there, and check it."""
+    name = datasets.dataset(name).name
+    if Path(name).exists():
+        raise InputError(f"{name}: a file or folder here has this name and would be read instead; run this elsewhere")
     graph = _read(name)
     if as_json:
-        _print_json({"dataset": graph.name, "checksum": graph.checksum, "entities": len(graph.entities)})
+        counts = {"entities": len(graph.entities), "relations": len(graph.relations)}
+        triples = {split: len(graph.split(split)) for split in SPLITS}
+        _print_json({"dataset": graph.name, "checksum": graph.checksum, **counts, "triples": triples})
         return
     print(graph.describe())
     for head, relation, tail in graph.train[:3].tolist():
@@ -162,7 +175,7 @@ def train(
         graph, separator=separator, header=header, valid=valid_share, test=test_share, seed=changes.get("seed", 0)
     )
     settings = replace(recipe(recipe_name, source), **changes)
-    device, folder = choose_device(settings.device), out or Path("runs", source.name)
+    device, folder = choose_device(settings.device), out or Path("runs", source.name or "graph")
     check_target(folder)
     say = _silent if as_json else print
     say(source.describe())
@@ -230,6 +243,8 @@ def predict(
     """
     if (head is None) == (tail is None):
         raise InputError("give either --head, to ask for tails, or --tail, to ask for heads")
+    if count < 1:
+        raise InputError(f"-k {count}, expected a whole number of at least 1")
     opened = load_run(run)
     model = opened.model
     entity = model.entities.id(head if head is not None else str(tail))
@@ -356,4 +371,5 @@ def _cost(footprint: Footprint, epochs: int) -> str:
 
 
 def _print_json(content: Any) -> None:
-    print(json.dumps(content, indent=2, ensure_ascii=False))
+    readable = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    print(json.dumps(content, indent=2, ensure_ascii=not readable))

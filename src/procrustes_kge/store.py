@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import platform
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,26 +58,73 @@ def save(
     Without `graph`, the folder predicts but does not rank. Without `relations`, rotations are left out and computed
     from the entities and the training triples on loading: a smaller folder, the same answers.
     """
-    target = Path(folder)
-    check_target(target)
+    check_target(folder)
+    target = Path(folder).resolve()
     if not relations and graph is None:
         raise InputError("a model saved without its relations needs the graph they are computed from")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    if graph is not None and _names(graph) != _names(model):
+        raise InputError(f"the graph {graph.name} has other names than the model; save it with the one it learned from")
     # Written beside its target and renamed: a run folder is there whole or not at all.
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
-        fresh, old = Path(scratch, "fresh"), Path(scratch, "old")
+    with _scratch_folder(target) as scratch:
+        fresh, old = scratch / "fresh", scratch / "old"
         fresh.mkdir()
         _write(fresh, model, graph, settings or FitSettings(), report or {}, relations)
-        if target.exists():
-            target.rename(old)
-        fresh.rename(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if target.exists():
+                target.rename(old)
+            fresh.rename(target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise
 
 
 def check_target(folder: str | Path) -> None:
     """Refuse a place where no run folder can be written, before any work is done."""
     target = Path(folder)
-    if target.exists() and not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
-        raise InputError(f"{target}: exists and is not a run folder, so it is not overwritten; choose another --out")
+    with _told_of(target):
+        there = target.exists() or target.is_symlink()
+        if there and not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
+            raise InputError(
+                f"{target}: exists and is not a run folder, so it is not overwritten; choose another --out"
+            )
+        if there and Path.cwd().is_relative_to(target.resolve()):
+            raise InputError(f"{target}: you are inside this folder, so it is not replaced; choose another --out")
+        parent = _nearest_folder(target)
+        if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
+            raise InputError(f"{target}: {parent} is not a folder that can be written to; choose another --out")
+
+
+def _nearest_folder(target: Path) -> Path:
+    """Return the innermost of the target's parents that is there."""
+    return next(parent for parent in target.absolute().parents if parent.exists())
+
+
+@contextmanager
+def _scratch_folder(target: Path) -> Iterator[Path]:
+    """Give a folder on the target's file system to write in, gone afterwards whatever happens."""
+    with (
+        _told_of(target),
+        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=_nearest_folder(target)) as scratch,
+    ):
+        yield Path(scratch)
+
+
+@contextmanager
+def _told_of(target: Path) -> Iterator[None]:
+    """Say in a sentence what keeps the system from writing: a full disk, a forbidden folder, too long a name."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{target}: cannot be written ({reason}); mend that or choose another place") from error
+
+
+def _names(named: Graph | Procrustes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return named.entities.names, named.relations.names
 
 
 def _is_run(folder: Path) -> bool:
@@ -109,7 +158,8 @@ def _write(
     if model.entities.labels:
         _write_json(folder / "labels.json", model.entities.labels)
     if graph is not None:
-        triples = {split: graph.split(split).contiguous() for split in SPLITS}
+        # Copied, since no two may share memory.
+        triples = {split: graph.split(split).clone(memory_format=torch.contiguous_format) for split in SPLITS}
         save_file(triples, folder / "triples.safetensors")
     for file in folder.glob("*.safetensors"):  # written for their owner's eyes alone
         file.chmod((folder / "settings.json").stat().st_mode)
@@ -126,53 +176,87 @@ def load_run(folder: str | Path) -> Run:
     if not source.is_dir():
         raise InputError(f"{source}: no such run folder; `procrustes train --out {source}` makes one")
     if not (source / "settings.json").is_file():
-        raise InputError(f"{source}: not a run folder, it has no settings.json; is it another folder of the run?")
+        raise InputError(f"{source}: not a run folder, it has no settings.json; give one that `procrustes train` wrote")
     from safetensors import SafetensorError
 
     try:
-        return _read(source)
-    except (OSError, SafetensorError, json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
-        raise InputError(f"{source}: damaged or truncated ({error}); train again or restore it from a copy") from error
+        about = _read_json(source / "settings.json")
+        ours = (about.get("format"), about.get("model")) == (FORMAT, "procrustes")
+        if ours:
+            return _read(source, about)
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise InputError(f"{source}: damaged or truncated ({reason}); train again or restore it from a copy") from error
+    seen = f"format {about.get('format')} of model {about.get('model')!r}"
+    raise InputError(f"{source}: written in {seen}, this version reads format {FORMAT} of 'procrustes'; train again")
 
 
-def _read(source: Path) -> Run:
+def _read(source: Path, about: dict[str, Any]) -> Run:
     from safetensors.torch import load_file
 
-    about = json.loads((source / "settings.json").read_text(encoding="utf-8"))
-    if about.get("format") != FORMAT or about.get("model") != "procrustes":
-        seen = f"format {about.get('format')} of model {about.get('model')!r}"
-        raise InputError(
-            f"{source}: written in {seen}, this version reads format {FORMAT} of 'procrustes'; train again"
-        )
-    labels_file = source / "labels.json"
-    labels = json.loads(labels_file.read_text(encoding="utf-8")) if labels_file.exists() else None
+    labels = _read_json(source / "labels.json") if (source / "labels.json").exists() else None
     entities = Vocabulary(_read_names(source / "entities.txt"), "entity", labels)
     relations = Vocabulary(_read_names(source / "relations.txt"), "relation")
+    # Copied, since the file aligns them as no allocator does, and a product may round by its alignment.
+    tensors = {name: tensor.clone() for name, tensor in load_file(source / "model.safetensors").items()}
+    _check_tables(tensors, len(entities), len(relations))
     graph = None
     if (source / "triples.safetensors").exists():
         triples = load_file(source / "triples.safetensors")
         train, valid, test = (triples[split] for split in SPLITS)
+        _check_ids(triples, len(entities), len(relations))
         graph = Graph(about["graph"], entities, relations, train, valid, test)
-    tensors = load_file(source / "model.safetensors")
-    vectors = tensors["vectors"]
-    if "rotations" not in tensors:
-        if graph is None:
-            raise InputError(f"{source}: holds neither relations nor the triples they are computed from; train again")
-        rotations, translations = restore_relations(vectors, graph, about["translate"])
+    if "rotations" in tensors:
+        rotations, translations = tensors["rotations"], tensors["translations"] if about["translate"] else None
+    elif graph is not None:
+        rotations, translations = restore_relations(tensors["vectors"], graph, about["translate"])
     else:
-        rotations, translations = tensors["rotations"], tensors.get("translations")
-    if (len(vectors), len(rotations)) != (len(entities), len(relations)):
-        raise InputError(
-            f"{source}: damaged: {len(vectors):,} vectors and {len(rotations):,} rotations for {len(entities):,} names "
-            f"of entities and {len(relations):,} of relations; train again or restore it from a copy"
-        )
-    report = json.loads((source / "report.json").read_text(encoding="utf-8"))
-    model = Procrustes(entities, relations, vectors, rotations, translations)
-    return Run(model, graph, FitSettings(**about["settings"]), report)
+        raise ValueError("neither the relations are there nor the triples that they are computed from")
+    unknown = set(about["settings"]) - {field.name for field in dataclasses.fields(FitSettings)}
+    if unknown:
+        raise ValueError(f"settings.json has a setting {min(unknown)!r}, which this version does not know")
+    model = Procrustes(entities, relations, tensors["vectors"], rotations, translations)
+    return Run(model, graph, FitSettings(**about["settings"]), _read_json(source / "report.json"))
+
+
+def _check_tables(tensors: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
+    """Refuse tables that do not fit the names or each other."""
+    segments, width = tensors["vectors"].shape[1:] if tensors["vectors"].ndim == 3 else (1, 1)
+    expected = {
+        "vectors": (entities, segments, width),
+        "rotations": (relations, segments, width, width),
+        "translations": (relations, segments, width),
+    }
+    for name, shape in expected.items():
+        if name in tensors and tuple(tensors[name].shape) != shape:
+            seen = f"{name} of shape {tuple(tensors[name].shape)}, expected {shape}"
+            raise ValueError(f"{seen} for {entities:,} names of entities and {relations:,} of relations")
+
+
+def _check_ids(splits: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
+    """Refuse triples of ids that have no name."""
+    names = torch.tensor([entities, relations, entities])
+    for split, triples in splits.items():
+        if triples.ndim != 2 or triples.shape[1] != 3:
+            raise ValueError(f"{split} triples of shape {tuple(triples.shape)}, expected three columns")
+        if bool(((triples < 0) | (triples >= names)).any()):
+            raise ValueError(f"{split} triples with ids that have no name")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path.name} holds a {type(content).__name__}, expected an object")
+    return content
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    # Half a surrogate pair, which UTF-8 has no bytes for, becomes \udXXX, which JSON reads as the same half.
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
@@ -182,11 +266,11 @@ _MEANT = {escaped: mark for mark, escaped in _ESCAPES.items()}
 def _write_names(path: Path, names: Iterable[str]) -> None:
     """Write a name per line; a line break inside a name becomes \\n, and a backslash is doubled."""
     lines = (re.sub(r"[\\\n\r]", lambda mark: _ESCAPES[mark[0]], name) + "\n" for name in names)
-    path.write_text("".join(lines), encoding="utf-8", newline="")
+    path.write_text("".join(lines), encoding="utf-8", errors="surrogatepass", newline="")
 
 
 def _read_names(path: Path) -> list[str]:
-    with path.open(encoding="utf-8", newline="\n") as file:
+    with path.open(encoding="utf-8", errors="surrogatepass", newline="\n") as file:
         lines = file.read().split("\n")[:-1]
     return [re.sub(r"\\[\\nr]", lambda mark: _MEANT[mark[0]], line) if "\\" in line else line for line in lines]
 
@@ -233,16 +317,25 @@ def export(model: Procrustes, path: str | Path, kind: str) -> list[Path]:
     target = Path(path)
     if kind not in EXPORTS:
         raise InputError(f"unknown format {kind!r}, expected {', '.join(EXPORTS)}")
-    if not target.parent.is_dir():
-        raise InputError(f"{target.parent}: no such folder to write {target.name} into")
+    with _told_of(target):
+        if not target.parent.is_dir():
+            raise InputError(f"{target.parent}: no such folder to write {target.name} into")
+        if target.is_dir():
+            raise InputError(f"{target}: is a folder, expected the name of a file to write; try {target / 'vectors'}")
     table = model.vectors.flatten(1).cpu().numpy()
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=target.parent) as scratch:
-        written = EXPORTS[kind](Path(scratch), target.name, table, model.entities)
-        return [file.replace(target.parent / file.name) for file in written]
+    with _scratch_folder(target) as scratch:
+        written = EXPORTS[kind](scratch, target.name, table, model.entities)
+        places = [target.parent / file.name for file in written]
+        for place in places[1:]:
+            if place.exists() and not target.exists():  # a file that nobody named and we did not write
+                raise InputError(f"{place}: is there already, and the names would go there; choose another name")
+        return [file.replace(place) for file, place in zip(written, places, strict=True)]
 
 
 def _export_npy(scratch: Path, name: str, table: np.ndarray, names: Vocabulary) -> list[Path]:
     vectors, lines = scratch / name, scratch / f"{Path(name).stem}.txt"
+    if vectors == lines:
+        raise InputError(f"{name}: the names go into a .txt file beside the vectors; end the vectors' file in .npy")
     with vectors.open("wb") as file:
         np.save(file, table)
     _write_names(lines, names)
@@ -266,13 +359,20 @@ def _export_parquet(scratch: Path, name: str, table: np.ndarray, names: Vocabula
 
 
 def _export_word2vec(scratch: Path, name: str, table: np.ndarray, names: Vocabulary) -> list[Path]:
-    with (scratch / name).open("w", encoding="utf-8", newline="") as file:
-        file.write(f"{table.shape[0]} {table.shape[1]}\n")
-        for entity, vector in zip(names, table, strict=True):
-            # The format ends a word at the first space.
-            file.write(
-                re.sub(r"\s", "_", entity) + " " + " ".join(f"{number:.6g}" for number in vector.tolist()) + "\n"
+    words: dict[str, str] = {}
+    for entity in names:
+        word = re.sub(r"\s", "_", entity) or "_"  # the format ends a word at the first blank
+        if word in words:
+            raise InputError(
+                f"the names {words[word]!r} and {entity!r} are both {word!r} in word2vec, which allows no blanks; "
+                "use --format parquet or npy"
             )
+        words[word] = entity
+    with (scratch / name).open("w", encoding="utf-8", errors="surrogatepass", newline="") as file:
+        file.write(f"{table.shape[0]} {table.shape[1]}\n")
+        for word, vector in zip(words, table, strict=True):
+            # Nine digits tell any two float32 apart.
+            file.write(word + " " + " ".join(f"{number:.9g}" for number in vector.tolist()) + "\n")
     return [scratch / name]
 
 

@@ -1,0 +1,759 @@
+"""Laws of the command line: what it prints, what it leaves on disk, and one sentence for every mistake."""
+
+import gzip
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from contextlib import redirect_stdout
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+
+from procrustes_kge import __version__, cli, datasets
+from procrustes_kge.cli import main
+from procrustes_kge.fit import PAPER, FitSettings
+from procrustes_kge.graph import read_graph
+from procrustes_kge.store import load, load_run, save
+from toys import planted_model
+
+TINY = ("--dim", "40", "--segment", "10", "--epochs", "3", "--device", "cpu")
+# A ring of 40 where each knows the next and the one after, told twice where it starts; 0 is odd in every way.
+TRIPLES = [f"e{i}\t{name}\te{(i + steps) % 40}" for i in range(40) for name, steps in (("next", 1), ("after next", 2))]
+ODD = ["e0\tnext\te1", "e0\tnext\te0", "e0\tonce\te7"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Run every test in a folder of its own, far from the network, the user's settings and the width of a terminal."""
+    for name in ("PROCRUSTES_DATA", "PROCRUSTES_GRID", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PROCRUSTES_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setattr(urllib.request, "urlopen", no_network)
+    (tmp_path / "desk").mkdir()
+    monkeypatch.chdir(tmp_path / "desk")
+    Path("ring.tsv").write_text("\n".join(TRIPLES + ODD) + "\n")
+    return tmp_path / "desk"
+
+
+def no_network(*_, **__):
+    raise urllib.error.URLError("no network here")
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A run folder to copy, and the JSON that was printed when it was made."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "ring.tsv").write_text("\n".join(TRIPLES + ODD) + "\n")
+    with redirect_stdout(io.StringIO()) as output, pytest.raises(SystemExit) as ended:
+        main(["train", str(folder / "ring.tsv"), "--out", str(folder / "run"), "--json", *TINY])
+    assert ended.value.code == 0
+    return folder / "run", output.getvalue()
+
+
+@pytest.fixture
+def run(trained, here):
+    """A copy of the trained run, at runs/ring."""
+    return Path(shutil.copytree(trained[0], here / "runs" / "ring")).relative_to(here)
+
+
+@pytest.fixture
+def planted(here):
+    """A run that answers every question, with labels."""
+    model, graph = planted_model()
+    save(model, "runs/planted", graph)
+    return model, graph
+
+
+@pytest.fixture
+def procrustes(capsys):
+    """Run a command that must succeed, in silence on standard error; return what it printed."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        output = capsys.readouterr()
+        assert (ended.value.code, output.err) == (0, "")
+        return output.out
+
+    return call
+
+
+@pytest.fixture
+def refused(capsys):
+    """Run a command that must fail with code 2 and leave the disk as it was; return what standard error says."""
+
+    def call(*arguments):
+        before = contents()
+        with pytest.raises(SystemExit) as ended:
+            main([str(argument) for argument in arguments])
+        output = capsys.readouterr()
+        assert (ended.value.code, output.out) == (2, "")
+        assert contents() == before
+        return output.err
+
+    return call
+
+
+def contents():
+    """Return everything in the current folder and in the cache beside it: paths, and the bytes of files."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in Path("..").rglob("*")}
+
+
+def write_folder(name, **splits):
+    """Write a folder of train, valid and test files; a row is 'a r b'."""
+    Path(name).mkdir()
+    for split, rows in splits.items():
+        Path(name, f"{split}.txt").write_text("".join("\t".join(row.split()) + "\n" for row in rows))
+
+
+# Training.
+
+FIGURES = r"MRR (\.\d{3}|1\.000)   hits@1 (\.\d{3}|1\.000)   hits@3 (\.\d{3}|1\.000)   hits@10 (\.\d{3}|1\.000)"
+SIDES = r"\(tails \.\d{3}, heads \.\d{3}\)"
+COST = r"\d+\.\d s   peak [\d,]+ MB   \S+ Wh   \S+ g CO2 \((estimated|measured), world average\)"
+CLOSING = rf"""fitted 3 epochs in {COST}
+valid  {FIGURES}   {SIDES}
+test   {FIGURES}   {SIDES}
+saved  runs/ring
+"""
+
+
+def test_training_on_a_file_answers_in_a_few_lines(procrustes):
+    printed = procrustes("train", "ring.tsv", *TINY)
+    first, *odd = printed.splitlines()[:-4]
+    assert first == "ring   40 entities · 3 relations · 82 triples"
+    assert odd == [
+        "  train: 1 duplicate triple dropped",
+        "  triples from an entity to itself: 1",
+        "  relations that occur once in train: 1",
+    ]
+    assert re.fullmatch(CLOSING, "".join(printed.splitlines(keepends=True)[-4:]))
+    assert load_run("runs/ring").graph.checksum == read_graph("ring.tsv").checksum
+    assert {path.name for path in Path().iterdir()} == {"ring.tsv", "runs"}
+    assert [path.name for path in Path("runs").iterdir()] == ["ring"]
+
+
+def test_json_is_the_report_and_nothing_else(trained):
+    folder, printed = trained
+    report = json.loads(printed)
+    assert report == json.loads((folder / "report.json").read_text())
+    assert printed == (folder / "report.json").read_text()
+    run = load_run(folder)
+    assert report == run.report
+    assert (report["dataset"], report["checksum"]) == ("ring", run.graph.checksum)
+    assert (report["entities"], report["relations"]) == (40, 3)
+    assert report["triples"] == {"train": 74, "valid": 4, "test": 4}
+    assert report["settings"] == asdict(run.settings)
+    assert (report["seed"], report["recipe"], report["epochs"]) == (0, "fast", 3)
+    assert report["versions"].keys() == {"procrustes-kge", "torch", "numpy", "python"}
+    assert report["versions"]["procrustes-kge"] == __version__
+    assert report["device"]
+    assert len(report["notes"]) == 3
+    assert report["metrics"].keys() == {"valid", "test"}
+    for metrics in report["metrics"].values():
+        for view in (metrics, metrics["tail"], metrics["head"], metrics["seen_only"]):
+            assert view.keys() >= {"mrr", "hits@1", "hits@3", "hits@10", "mean_rank", "amri"}
+            assert 0 < view["mrr"] <= 1 <= view["mean_rank"] <= 40
+    footprint = report["footprint"]
+    assert all(footprint[name] >= 0 for name in ("seconds", "kwh", "g_co2", "peak_memory_mb"))
+    assert footprint["seconds"] > 0
+
+
+def test_every_setting_is_a_flag_that_reaches_the_settings(procrustes):
+    chosen = {
+        "dim": 20,
+        "segment": 5,
+        "epochs": 2,
+        "step": "adam",
+        "learning_rate": 0.01,
+        "loss": "norm",
+        "translate": False,
+        "pilot": 10,
+        "patience": 1,
+        "validate_every": 2,
+        "seed": -7,
+        "device": "cpu",
+        "workers": 1,
+        "deterministic": True,
+    }
+    default = asdict(FitSettings())
+    assert chosen.keys() == default.keys()
+    assert not {name for name in chosen if chosen[name] == default[name]}
+    flags = []
+    for name, value in chosen.items():
+        flag = name.replace("_", "-")
+        flags += [f"--{flag}" if value else f"--no-{flag}"] if isinstance(value, bool) else [f"--{flag}", value]
+    told = json.loads(procrustes("train", "ring.tsv", "--json", *flags))
+    assert told["settings"] == chosen
+    assert json.loads(Path("runs/ring/settings.json").read_text())["settings"] == chosen
+    assert load("runs/ring").translations is None
+    assert load_run("runs/ring").graph.checksum == read_graph("ring.tsv", seed=-7).checksum
+    help_page = procrustes("train", "--help")
+    assert all(f"--{name.name.replace('_', '-')}" in help_page for name in fields(FitSettings))
+
+
+def test_recipes_are_where_settings_start(procrustes):
+    procrustes("train", "ring.tsv", "--recipe", "paper", "--out", "paper", *TINY)
+    tiny = {"dim": 40, "segment": 10, "epochs": 3, "device": "cpu"}
+    assert load_run("paper").settings == replace(PAPER, **tiny)
+    assert load_run("paper").report["recipe"] == "paper"
+    procrustes("train", "ring.tsv", "--recipe", "fast", "--out", "fast", *TINY)
+    assert load_run("fast").settings == FitSettings(**tiny)
+
+
+def test_a_seed_repeats_and_an_old_run_is_replaced(procrustes, trained):
+    whole = load(trained[0])
+    for seed, equal in ((1, False), (0, True)):
+        printed = procrustes("train", "ring.tsv", *TINY, "--seed", seed)
+        assert printed.endswith("saved  runs/ring\n")
+        assert load("runs/ring").vectors.equal(whole.vectors) == equal
+
+
+def test_entities_alone_take_less_room_and_answer_alike(procrustes, trained):
+    whole = load_run(trained[0])
+    procrustes("train", "ring.tsv", *TINY, "--entities-only", "--out", "small")
+    small = load_run("small")
+    assert small.model.rotations.equal(whole.model.rotations)
+    assert small.report["metrics"] == whole.report["metrics"]
+    assert Path("small/model.safetensors").stat().st_size < (trained[0] / "model.safetensors").stat().st_size
+
+
+def test_a_folder_is_trained_with_its_own_splits(procrustes):
+    write_folder("mine", train=["a r b", "b r c", "c r a"], valid=["a r c"], test=["z r a"])
+    told = json.loads(procrustes("train", "mine", "--json", *TINY))
+    assert told["dataset"] == "mine"
+    assert told["triples"] == {"train": 3, "valid": 1, "test": 1}
+    assert told["metrics"]["test"]["seen_only"]["count"] == 0
+    assert Path("runs/mine/settings.json").exists()
+
+
+def test_the_embedded_dataset_is_trained_when_no_graph_is_named(procrustes):
+    printed = procrustes("train", "--dim", "10", "--segment", "10", "--epochs", "1", "--device", "cpu")
+    assert printed.startswith("wordnet-mini   11,996 entities · 17 relations · 38,552 triples\n")
+    assert printed.endswith("saved  runs/wordnet-mini\n")
+    assert load_run("runs/wordnet-mini").graph.checksum == read_graph("wordnet-mini").checksum
+
+
+def test_separators_headers_and_packing(procrustes):
+    rows = ["subject|predicate|object", *(row.replace("\t", "|") for row in TRIPLES)]
+    Path("ring.csv.gz").write_bytes(gzip.compress("\n".join(rows).encode()))
+    printed = procrustes("train", "ring.csv.gz", "--separator", "|", *TINY)
+    assert printed.startswith("ring   40 entities · 2 relations · 80 triples\n  1 header line skipped")
+    printed = procrustes("train", "ring.csv.gz", "--separator", "|", "--no-header", *TINY)
+    assert printed.startswith("ring   42 entities · 3 relations · 81 triples\n  relations that occur once")
+
+
+def test_shares_set_triples_aside(procrustes):
+    told = json.loads(procrustes("train", "ring.tsv", "--valid", "0", "--test", "0.25", "--json", *TINY))
+    assert told["triples"]["valid"] == 0
+    assert told["triples"]["test"] == round(0.25 * 82)
+    assert told["metrics"].keys() == {"test"}
+
+
+@pytest.mark.parametrize(("grid", "name"), [("FRA", "FRA"), ("fr", "FRA"), ("50", "given"), ("world", "world average")])
+def test_the_grid_is_told_and_counted(grid, name, procrustes):
+    printed = procrustes("train", "ring.tsv", "--grid", grid, *TINY)
+    assert re.search(rf"g CO2 \((estimated|measured), {name}\)\n", printed)
+    footprint = load_run("runs/ring").report["footprint"]
+    assert footprint["grid"] == name
+    assert footprint["g_co2"] == pytest.approx(footprint["kwh"] * footprint["grid_g_per_kwh"])
+
+
+ODDITIES = {
+    "a graph with one relation": (["a r b", "b r c", "c r a"], [], "there is one relation only"),
+    "a relation that occurs once": (["a r b", "b r c", "c s a"], [], "relations that occur once in train: 1"),
+    "self-loops": (["a r b", "b r b", "c s c"], [], "triples from an entity to itself: 2"),
+    "entities only in test": (
+        ["a r b", "b s c"],
+        ["y r a", "z s a"],
+        "entities in valid or test alone, of which nothing can be learned: 2",
+    ),
+    "duplicates": (["a r b", "a r b", "b s c", "a r b"], [], "train: 2 duplicate triples dropped"),
+    "duplicates across splits": (["a r b", "b s c"], ["a r b", "c r a"], "test: 1 duplicate triple dropped"),
+}
+
+
+@pytest.mark.parametrize("kind", ODDITIES)
+def test_oddities_are_trained_counted_and_told(kind, procrustes):
+    train, test, remark = ODDITIES[kind]
+    write_folder("odd", train=train, **({"test": test} if test else {}))
+    printed = procrustes("train", "odd", *TINY)
+    assert f"\n  {remark}\n" in printed
+    assert printed.endswith("saved  runs/odd\n")
+    assert remark in load_run("runs/odd").report["notes"]
+
+
+def test_a_graph_too_small_to_set_anything_aside_is_trained(procrustes, refused):
+    Path("two.txt").write_text("a r b\nb s c\n")
+    told = json.loads(procrustes("train", "two.txt", "--valid", "0.4", "--json", *TINY))
+    assert told["metrics"] == {}
+    assert told["triples"] == {"train": 2, "valid": 0, "test": 0}
+    assert any("0 of the 1 triples wanted for valid and test could be set aside" in note for note in told["notes"])
+    assert refused("evaluate", "runs/two") == "error: the graph two has no test triples to rank\n"
+    assert procrustes("predict", "runs/two", "-H", "a", "-r", "r", "-k", "1").startswith("  1  ")
+
+
+def test_a_file_without_a_name_of_its_own_gets_a_folder_of_its_own(procrustes):
+    Path(".tsv").write_text("\n".join(TRIPLES))
+    assert procrustes("train", ".tsv", *TINY).endswith("saved  runs/graph\n")
+
+
+def test_an_interrupted_training_leaves_nothing_behind(capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    before = contents()
+    monkeypatch.setattr(cli, "fit", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "ring.tsv", *TINY])
+    assert ended.value.code not in (0, None)
+    assert "Traceback" not in capsys.readouterr().err
+    assert contents() == before
+
+
+def test_a_terminal_sees_a_bar_and_standard_output_does_not(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "ring.tsv", "--json", *TINY])
+    output = capsys.readouterr()
+    assert ended.value.code == 0
+    json.loads(output.out)
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.err)
+    assert re.search(r"fitting.*epoch 3 of 3   loss [\d.]+   valid MRR \.\d{3}", shown)
+    assert "ranking test" in shown
+
+
+# Evaluating.
+
+
+def test_evaluating_repeats_the_figures_of_the_report(procrustes, run):
+    report = load_run(run).report
+    for split in ("valid", "test"):
+        told = json.loads(procrustes("evaluate", run, "--split", split, "--device", "cpu", "--json"))
+        assert told["metrics"] == {split: report["metrics"][split]}
+        assert (told["run"], told["dataset"]) == (str(run), "ring")
+        assert told["seconds"] > 0
+
+
+def test_evaluating_in_words(procrustes, run):
+    lines = procrustes("evaluate", run, "--device", "cpu").splitlines()
+    assert lines[0] == "ring   40 entities · 3 relations · 82 triples"
+    assert re.fullmatch(rf"test   {FIGURES}   {SIDES}", lines[1])
+    views = [line[2:14].strip() for line in lines[2:-1]]
+    assert views == ["tail", "head", "seen only", "optimistic", "pessimistic"]
+    assert re.fullmatch(r"ranked 4 triples in \d+\.\d s", lines[-1])
+
+
+def test_evaluating_by_relation_and_on_training_triples(procrustes, run):
+    graph = load_run(run).graph
+    lines = procrustes("evaluate", run, "--split", "train", "--relations", "--device", "cpu").splitlines()
+    assert lines[1].startswith("train  MRR ")
+    counted = dict(re.findall(r"   (\d+) of (.+)", "\n".join(lines))[i][::-1] for i in range(3))
+    expected = {name: 2 * int((graph.train[:, 1] == row).sum()) for row, name in enumerate(graph.relations)}
+    assert {name: int(count) for name, count in counted.items()} == expected
+    assert lines[-1].startswith("ranked 74 triples in")
+
+
+def test_what_is_saved_without_its_triples_is_not_ranked(refused, planted):
+    save(planted[0], "bare")
+    expected = "error: bare: saved without its triples, so there is nothing to rank; save it with graph=…\n"
+    assert refused("evaluate", "bare") == expected
+
+
+# Predicting.
+
+
+def test_planted_answers_come_first_from_either_side_by_name_or_label(procrustes, planted):
+    lines = procrustes("predict", "runs/planted", "--head", "turn 4", "--relation", "turn 2", "-k", "3").splitlines()
+    assert len(lines) == 3
+    assert re.fullmatch(r"  1     5\.000   turn 6   element 6   \((train|valid|test)\)", lines[0])
+    by_label = procrustes("predict", "runs/planted", "--head", "element 4", "--relation", "turn 2", "-k", "3")
+    assert by_label.splitlines() == lines
+    lines = procrustes("predict", "runs/planted", "-T", "turn 6", "-r", "turn 2").splitlines()
+    assert len(lines) == 10
+    assert lines[0].startswith("  1     5.000   turn 4   element 4   (")
+
+
+def test_predictions_for_programs(procrustes, planted):
+    model, graph = planted
+    triple = graph.valid[0].tolist()
+    head, relation, tail = graph.entities[triple[0]], graph.relations[triple[1]], graph.entities[triple[2]]
+    told = json.loads(procrustes("predict", "runs/planted", "-H", head, "-r", relation, "-k", "2", "--json"))
+    assert (told["head"], told["relation"]) == (head, relation)
+    first, second = told["answers"]
+    assert first == {"name": tail, "label": graph.entities.label(triple[2]), "score": first["score"], "known": "valid"}
+    assert second["known"] is None
+    assert [answer["name"] for answer in told["answers"]] == [each.name for each in model.tails(head, relation, 2)]
+    told = json.loads(procrustes("predict", "runs/planted", "-T", tail, "-r", relation, "-k", "1", "--json"))
+    assert told["tail"] == tail
+    assert [answer["name"] for answer in told["answers"]] == [head]
+    label = json.loads(procrustes("predict", "runs/planted", "-H", graph.entities.label(0), "-r", relation, "--json"))
+    assert label["head"] == graph.entities[0]
+
+
+def test_new_leaves_out_what_is_known_and_nothing_else(procrustes, run):
+    question = ("predict", run, "-H", "e0", "-r", "next", "--json")
+    everything = json.loads(procrustes(*question, "-k", "99"))["answers"]
+    assert len(everything) == 40
+    known = {answer["name"]: answer["known"] for answer in everything if answer["known"]}
+    graph = load_run(run).graph
+    assert known.keys() == {"e0", "e1"}
+    for name, split in known.items():
+        triple = [graph.entities.id("e0"), graph.relations.id("next"), graph.entities.id(name)]
+        assert triple in graph.split(split).tolist()
+    unknown = [answer for answer in everything if not answer["known"]]
+    for count in (1, 5, 38, 99):
+        assert json.loads(procrustes(*question, "--new", "-k", count))["answers"] == unknown[:count]
+
+
+# Exporting.
+
+
+def test_vectors_are_exported_with_their_names(procrustes, run):
+    model = load(run)
+    table = model.vectors.flatten(1).numpy()
+    printed = procrustes("export", run, "vectors.npy")
+    assert printed == "wrote  vectors.npy, vectors.txt   40 vectors of 40 numbers\n"
+    assert np.array_equal(np.load("vectors.npy"), table)
+    assert Path("vectors.txt").read_text().splitlines() == list(model.entities)
+    told = json.loads(procrustes("export", run, "--format", "parquet", "vectors.parquet", "--json"))
+    assert told == {"format": "parquet", "files": ["vectors.parquet"], "shape": [40, 40]}
+    assert polars.read_parquet("vectors.parquet")["name"].to_list() == list(model.entities)
+    procrustes("export", run, "vectors.vec", "--format", "word2vec")
+    first, second = Path("vectors.vec").read_text().splitlines()[:2]
+    assert first == "40 40"
+    assert np.array_equal(np.array(second.split()[1:], dtype=np.float32), table[0])
+
+
+# Datasets.
+
+
+def test_datasets_are_listed_with_licence_and_citation(procrustes):
+    printed = procrustes("data")
+    for known in datasets.DATASETS.values():
+        assert re.search(
+            rf"^{known.name} .*{known.entities:,} entities .*{sum(known.triples):,} triples", printed, re.M
+        )
+        assert f"licence: {known.licence}\n" in printed
+        assert known.citation in printed
+    assert printed.count("   here\n") == 1
+    assert printed.count("   to download\n") == len(datasets.DATASETS) - 1
+
+
+def test_datasets_for_programs(procrustes):
+    told = json.loads(procrustes("data", "--json"))
+    assert told.keys() == datasets.DATASETS.keys()
+    assert [name for name in told if told[name]["local"]] == ["wordnet-mini"]
+    for name, facts in told.items():
+        assert facts["triples"] == dict(zip(("train", "valid", "test"), datasets.DATASETS[name].triples, strict=True))
+        assert len(facts["sha256"]) == 64
+        assert (facts["address"] is None) == (name == "wordnet-mini")
+
+
+def test_getting_a_dataset_shows_what_is_in_it(procrustes):
+    lines = procrustes("data", "get", "WordNet-Mini").splitlines()
+    assert lines[0] == "wordnet-mini   11,996 entities · 17 relations · 38,552 triples"
+    assert len(lines) == 4
+    told = json.loads(procrustes("data", "get", "wordnet-mini", "--json"))
+    assert told == {
+        "dataset": "wordnet-mini",
+        "checksum": read_graph("wordnet-mini").checksum,
+        "entities": 11_996,
+        "relations": 17,
+        "triples": {"train": 34_698, "valid": 1_927, "test": 1_927},
+    }
+
+
+def test_a_dataset_that_cannot_be_had_says_what_to_fetch_and_where_to_put_it(refused, here):
+    (here.parent / "cache").mkdir()
+    for command in (("data", "get", "umls"), ("train", "umls", *TINY)):
+        message = refused(*command)
+        address = datasets.DATASETS["umls"].archive.address
+        assert message.startswith(f"error: cannot download {address} (<urlopen error no network here>); fetch it by")
+        assert f"put it at {here.parent / 'cache' / 'umls.tar.gz'}" in message
+
+
+# Help.
+
+
+@pytest.mark.parametrize("command", ["", "train", "evaluate", "predict", "export", "data", "data get"])
+def test_help_teaches(command, procrustes):
+    page = procrustes(*command.split(), "--help")
+    assert f"Usage: procrustes {command}".strip() in page
+    assert page == procrustes(*command.split(), "-h")
+    if command in ("", "train", "evaluate", "predict"):
+        assert f"procrustes {command or 'train'}" in page.partition("Usage")[2].partition("\n")[2]  # an example
+
+
+# Mistakes: a sentence on standard error, code 2, and nothing left behind.
+
+
+def bad_file(name, content):
+    """Return what prepares a file to train on, and the command."""
+
+    def prepare(here):
+        Path(name).write_bytes(content)
+        return ["train", name, *TINY]
+
+    return prepare
+
+
+def training(*flags):
+    return lambda here: ["train", "ring.tsv", *TINY, *flags]
+
+
+def with_run(*arguments):
+    """Return a command on a good run, called RUN there."""
+
+    def prepare(here):
+        save(*planted_model()[:1], "RUN", planted_model()[1])
+        return arguments
+
+    return prepare
+
+
+def damaged(file, change):
+    def prepare(here):
+        save(*planted_model()[:1], "RUN", planted_model()[1])
+        Path("RUN", file).write_bytes(change(Path("RUN", file).read_bytes()))
+        return ["evaluate", "RUN"]
+
+    return prepare
+
+
+def in_a_folder(command, **files):
+    def prepare(here):
+        Path("folder").mkdir()
+        for name, content in files.items():
+            Path("folder", name).write_text(content)
+        return command
+
+    return prepare
+
+
+MISTAKES = {
+    # Files.
+    "two columns": (
+        bad_file("bad.tsv", b"a\tr\tb\na\tr\n"),
+        "bad.tsv, line 2: 2 columns, expected 3 (head, relation, tail); complete the line or remove it",
+    ),
+    "four columns": (bad_file("bad.tsv", b"a\tr\tb\t1\n"), "bad.tsv, line 1: 4 columns, expected 3"),
+    "another separator": (
+        bad_file("bad.txt", b"a b;r;c\nc;r;a b\n"),
+        "2 columns, expected 3 (head, relation, tail); is the separator a semicolon? try --separator ';'",
+    ),
+    "separator unknown": (training("--separator", "=>"), "separator '=>' is not known; use tab, comma, space"),
+    "separator of no use": (training("--separator", "pipe"), "ring.tsv, line 1: 1 column, expected 3"),
+    "empty file": (bad_file("bad.tsv", b""), "bad.tsv: holds no triples; expected a head, a relation and a tail"),
+    "header alone": (bad_file("bad.tsv", b"head\trelation\ttail\n"), "bad.tsv: holds no triples (1 header line"),
+    "binary file": (bad_file("bad.tsv", b"\x7fELF\x00\x01"), "bad.tsv: looks binary, expected text; name the file by"),
+    "bad UTF-8": (
+        bad_file("bad.tsv", b"a\tr\tb\nZ\xfcrich\tr\tb\n"),
+        "bad.tsv, line 2: byte 2 of the line (0xfc) is not UTF-8",
+    ),
+    "broken gzip": (bad_file("bad.tsv.gz", b"\x1f\x8b\x08junk"), "bad.tsv.gz: broken or truncated"),
+    "no such file": (
+        lambda here: ["train", "nothing.tsv"],
+        "nothing.tsv: no such file or folder; `procrustes data` lists",
+    ),
+    "folder without triples": (
+        in_a_folder(["train", "folder"], **{"notes.md": "hello"}),
+        "folder: no triples here, expected a file train.txt (and valid.txt, test.txt); found notes.md",
+    ),
+    "folder without anything": (
+        in_a_folder(["train", "folder"]),
+        "expected a file train.txt (and valid.txt, test.txt); found nothing",
+    ),
+    "run folder as a graph": (with_run("train", "RUN"), "RUN: no triples here, expected a file train.txt"),
+    # Datasets.
+    "unknown dataset": (
+        lambda here: ["train", "wn18r"],
+        "no dataset is called 'wn18r', did you mean wn18rr?; expected one of",
+    ),
+    "dataset with a path": (
+        lambda here: ["train", "data/wn18rr"],
+        "data/wn18rr: no such file or folder; `procrustes data`",
+    ),
+    "getting an unknown dataset": (
+        lambda here: ["data", "get", "freebase"],
+        "no dataset is called 'freebase'; expected one of",
+    ),
+    "getting a file": (lambda here: ["data", "get", "ring.tsv"], "no dataset is called 'ring.tsv'; expected one of"),
+    "getting what a folder is called": (
+        lambda here: Path("umls").mkdir() or ["data", "get", "UMLS"],
+        "umls: a file or folder here has this name and would be read instead; run this elsewhere",
+    ),
+    # Settings.
+    "dim not divisible": (training("--dim", "45"), "dimension 45 does not divide into segments of 10; try 40 or 50"),
+    "dim negative": (training("--dim", "-40"), "dim -40, expected a whole number of at least 1"),
+    "no epochs": (training("--epochs", "0"), "epochs 0, expected a whole number of at least 1"),
+    "learning rate zero": (training("--learning-rate", "0"), "learning rate 0.0, expected a number above 0"),
+    "a GPU too many": (training("--device", "cuda:99"), "device 'cuda:99' asked for, but PyTorch"),
+    "device unknown": (training("--device", "gpu"), "unknown device 'gpu', expected cpu, cuda, cuda:N or auto"),
+    "recipe unknown": (training("--recipe", "slow"), "unknown recipe 'slow', expected fast or paper"),
+    "grid unknown": (training("--grid", "Atlantis"), "grid 'Atlantis' is not known; expected grams of CO2 per kWh"),
+    "grid negative": (training("--grid", "-3"), "grid -3: expected grams of CO2 per kWh, a number from 0 up"),
+    "share too large": (
+        training("--valid", "0.99"),
+        "valid share 0.99 and test share 0.05, expected two numbers from 0",
+    ),
+    "share negative": (training("--test", "-1"), "valid share 0.05 and test share -1.0, expected two numbers from 0"),
+    # Where to write.
+    "out is a folder of others": (
+        in_a_folder(["train", "ring.tsv", *TINY, "--out", "folder"], **{"thesis.tex": "precious"}),
+        "folder: exists and is not a run folder, so it is not overwritten; choose another --out",
+    ),
+    "out is a file": (training("--out", "ring.tsv"), "ring.tsv: exists and is not a run folder"),
+    "out is in a file": (
+        training("--out", "ring.tsv/run"),
+        "is not a folder that can be written to; choose another --out",
+    ),
+    "out is too long": (training("--out", "x" * 300), "cannot be written (File name too long)"),
+    "out is here": (
+        lambda here: Path("ring.tsv").unlink() or ["train", "wordnet-mini", *TINY, "--out", "."],
+        ".: you are inside this folder, so it is not replaced; choose another --out",
+    ),
+    # Runs.
+    "run missing": (
+        lambda here: ["evaluate", "gone"],
+        "gone: no such run folder; `procrustes train --out gone` makes one",
+    ),
+    "run is a file": (lambda here: ["predict", "ring.tsv", "-H", "e0", "-r", "next"], "ring.tsv: no such run folder"),
+    "run is another folder": (
+        in_a_folder(["export", "folder", "x.npy"]),
+        "folder: not a run folder, it has no settings.json",
+    ),
+    "run truncated": (damaged("model.safetensors", lambda whole: whole[:-100]), "RUN: damaged or truncated ("),
+    "run names truncated": (
+        damaged("entities.txt", lambda whole: whole[:-100]),
+        "RUN: damaged or truncated (vectors of",
+    ),
+    "run of another version": (
+        damaged("settings.json", lambda whole: whole.replace(b'"format": 1', b'"format": 9')),
+        "RUN: written in format 9 of model 'procrustes', this version reads format 1 of 'procrustes'; train again",
+    ),
+    "split unknown": (
+        with_run("evaluate", "RUN", "--split", "dev"),
+        "unknown split 'dev', expected one of train, valid, test",
+    ),
+    "ranking on no GPU": (
+        with_run("evaluate", "RUN", "--device", "cuda:99"),
+        "device 'cuda:99' asked for, but PyTorch",
+    ),
+    # Questions.
+    "head unknown": (
+        with_run("predict", "RUN", "-H", "turn 4 and miror", "-r", "turn 2"),
+        "unknown entity 'turn 4 and miror', expected one of the graph's 60; did you mean 'turn 4 and mirror'",
+    ),
+    "tail unknown": (
+        with_run("predict", "RUN", "-T", "zebra", "-r", "turn 2"),
+        "unknown entity 'zebra', expected one of",
+    ),
+    "relation unknown": (
+        with_run("predict", "RUN", "-H", "turn 4", "-r", "trun 2"),
+        "unknown relation 'trun 2', expected one of the graph's 8; did you mean 'turn 2'",
+    ),
+    "both sides": (
+        with_run("predict", "RUN", "-H", "turn 4", "-T", "turn 6", "-r", "turn 2"),
+        "give either --head, to ask for",
+    ),
+    "neither side": (
+        with_run("predict", "RUN", "-r", "turn 2"),
+        "give either --head, to ask for tails, or --tail, to ask for",
+    ),
+    "no answers": (
+        with_run("predict", "RUN", "-H", "turn 4", "-r", "turn 2", "-k", "0"),
+        "-k 0, expected a whole number of",
+    ),
+    "no new answers": (
+        with_run("predict", "RUN", "-H", "turn 4", "-r", "turn 2", "-k", "-1", "--new"),
+        "-k -1, expected a whole number of at least 1",
+    ),
+    # Exports.
+    "format unknown": (
+        with_run("export", "RUN", "x.pt", "--format", "pt"),
+        "unknown format 'pt', expected npy, parquet, word2vec",
+    ),
+    "export into nowhere": (with_run("export", "RUN", "gone/x.npy"), "gone: no such folder to write x.npy into"),
+    "export onto a folder": (
+        with_run("export", "RUN", "RUN"),
+        "RUN: is a folder, expected the name of a file to write",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_mistake_is_told_in_one_line_and_leaves_nothing_behind(kind, refused, here):
+    prepare, message = MISTAKES[kind]
+    told = refused(*prepare(here))
+    assert re.fullmatch("error: [^\n]+\n", told)
+    assert message in told
+
+
+@pytest.mark.skipif(cli.torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_missed(refused):
+    assert re.fullmatch(
+        r"error: device 'cuda' asked for, but PyTorch \S+ sees no GPU; try --device cpu\n",
+        refused("train", "ring.tsv", "--device", "cuda"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["train", "ring.tsv", "--loss", "hinge"],
+            "Invalid value for '--loss': .*'hinge' is not one of 'squared', 'norm'",
+        ),
+        (["train", "ring.tsv", "--dim", "many"], "Invalid value for '--dim'"),
+        (["train", "ring.tsv", "--valid", "some"], "Invalid value for '--valid'"),
+        (["train", "ring.tsv", "--optimizer", "sgd"], "No such option: --optimizer"),
+        (["fit"], "No such command 'fit'"),
+        (["evaluate"], "Missing argument"),
+        (["predict", "runs/x", "-H", "a"], "Missing option '--relation'"),
+    ],
+    ids=lambda value: " ".join(value[2:] or value) if isinstance(value, list) else "",
+)
+def test_arguments_that_make_no_sense_are_told_with_the_usage(arguments, message, refused):
+    told = refused(*arguments)
+    assert re.search(message, told)
+    assert told.startswith("Usage: procrustes")
+    assert "Traceback" not in told
+
+
+# From another process.
+
+
+def process(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "procrustes_kge", *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_the_module_is_the_command():
+    ended = process("--help", PYTHONIOENCODING="utf-8")
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    page = ended.stdout.decode()
+    assert "Usage: procrustes [OPTIONS] COMMAND" in page
+    assert all(re.search(rf"\b{command} ", page) for command in ("data", "train", "evaluate", "predict", "export"))
+
+
+def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(here):
+    Path("bad.tsv").write_text("Zürich\t☃\n", encoding="utf-8")
+    ended = process("train", "bad.tsv", "--separator", "☃", PYTHONIOENCODING="ascii")
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert re.fullmatch(rb"error: separator '\\u2603' is not known; [^\n]+\n", ended.stderr)
+    assert contents().keys() == {"../desk", "../desk/ring.tsv", "../desk/bad.tsv"}
