@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from procrustes_kge.graph import read_graph
+from procrustes_kge.reading import read_graph
 
 FORMATS = ("graph.tsv", "graph.csv", "graph.nt", "graph.tsv.gz")
 

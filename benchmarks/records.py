@@ -10,7 +10,8 @@ from statistics import mean
 from typing import Any
 
 from procrustes_kge import FitSettings, Graph, evaluate, fit
-from procrustes_kge.fit import Progress, choose_device
+from procrustes_kge.devices import choose_device
+from procrustes_kge.fit import Progress
 from procrustes_kge.footprint import measure
 from procrustes_kge.ranking import figure
 from procrustes_kge.store import build_report

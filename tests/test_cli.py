@@ -21,7 +21,7 @@ import pytest
 from procrustes_kge import __version__, cli, datasets
 from procrustes_kge.cli import main
 from procrustes_kge.fit import PAPER, FitSettings
-from procrustes_kge.graph import read_graph
+from procrustes_kge.reading import read_graph
 from procrustes_kge.store import load, load_run, save
 from toys import planted_model
 

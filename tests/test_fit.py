@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import RECIPES, FitSettings, Progress, Segments, fit, recipe, train_epoch
-from procrustes_kge.graph import Graph, Vocabulary, read_graph
+from procrustes_kge.graph import Graph, Vocabulary
 from procrustes_kge.model import Procrustes, restore_relations
 from procrustes_kge.ranking import evaluate
+from procrustes_kge.reading import read_graph
 from procrustes_kge.relational import RelationalMatrices
 from toys import random_graph, random_graphs, rotated_graph
 

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graph import SPLITS, KnownAnswers, Vocabulary, read_graph, split_graph, write_graph
+from procrustes_kge.graph import SPLITS, KnownAnswers, Vocabulary, split_graph
+from procrustes_kge.reading import read_graph, write_graph
 
 if sys.version_info >= (3, 14):
     from compression import zstd

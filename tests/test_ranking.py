@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from procrustes_kge import ranking, threads
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, fit
-from procrustes_kge.graph import SPLITS, KnownAnswers, read_graph
+from procrustes_kge.graph import SPLITS, KnownAnswers
 from procrustes_kge.ranking import Evaluation, LinkPredictor, Metrics, count_places, evaluate, exact_products, rank
+from procrustes_kge.reading import read_graph
 from toys import builds, random_graph, random_graphs
 
 

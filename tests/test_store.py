@@ -19,10 +19,11 @@ from hypothesis import strategies as st
 
 from procrustes_kge import store
 from procrustes_kge.errors import InputError
+from procrustes_kge.export import export
 from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.model import Procrustes
-from procrustes_kge.store import FORMAT, check_target, export, load, load_run, save
+from procrustes_kge.store import FORMAT, check_target, load, load_run, save
 from toys import random_graph, rotated_graph
 
 SETTINGS = FitSettings(dim=20, segment=5, epochs=3, patience=0, seed=4, device="cpu")

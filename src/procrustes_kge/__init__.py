@@ -1,13 +1,14 @@
 """Knowledge-graph embeddings in seconds, by closed-form Orthogonal Procrustes Analysis."""
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.export import export
 from procrustes_kge.fit import FitSettings, fit, recipe
-from procrustes_kge.graph import Graph, read_graph, split_graph, write_graph
+from procrustes_kge.graph import Graph, split_graph
 from procrustes_kge.model import Answer, Procrustes, restore_relations
 from procrustes_kge.ranking import Evaluation, LinkPredictor, Metrics, evaluate
-from procrustes_kge.store import export, load, save
-
-__version__ = "0.1.0"
+from procrustes_kge.reading import read_graph, write_graph
+from procrustes_kge.store import load, save
+from procrustes_kge.version import __version__
 
 __all__ = [
     "Answer",
@@ -18,6 +19,7 @@ __all__ = [
     "LinkPredictor",
     "Metrics",
     "Procrustes",
+    "__version__",
     "evaluate",
     "export",
     "fit",

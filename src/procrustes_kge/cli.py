@@ -19,14 +19,17 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from procrustes_kge import datasets
+from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
-from procrustes_kge.fit import RECIPES, FitSettings, choose_device, fit, recipe
+from procrustes_kge.export import EXPORTS, export
+from procrustes_kge.fit import RECIPES, FitSettings, fit, recipe
 from procrustes_kge.fit import Progress as FitProgress
 from procrustes_kge.footprint import Footprint, grid_intensity, measure
-from procrustes_kge.graph import SPLITS, Graph, KnownAnswers, read_graph
+from procrustes_kge.graph import SPLITS, Graph, KnownAnswers
 from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import Evaluation, evaluate, figure
-from procrustes_kge.store import EXPORTS, Run, build_report, check_target, export, load_run, save
+from procrustes_kge.reading import read_graph
+from procrustes_kge.store import Run, build_report, check_target, load_run, save
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -8,10 +8,8 @@ validation triples while it trains, and so chooses how many epochs all of them g
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Annotated, Literal, get_args, get_type_hints
@@ -20,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from procrustes_kge.devices import choose_device, deterministic_algorithms
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, KnownAnswers
 from procrustes_kge.linalg import nearest_orthogonal, nearest_orthogonal_by_products, spherise, spherise_
@@ -207,35 +206,6 @@ def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None
         vectors = _Training(graph, settings, device, report).run()
         rotations, translations = restore_relations(vectors, graph, settings.translate)
     return Procrustes(graph.entities, graph.relations, vectors, rotations, translations)
-
-
-def choose_device(name: str) -> torch.device:
-    """Return the device of a name; `auto` is the GPU where there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        raise InputError(f"unknown device {name!r}, expected cpu, cuda, cuda:N or auto") from None
-    if device.type not in ("cpu", "cuda"):
-        raise InputError(f"device {name!r} is not supported, expected cpu, cuda, cuda:N or auto")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        seen = f"{torch.cuda.device_count()} GPUs" if torch.cuda.is_available() else "no GPU"
-        raise InputError(f"device {name!r} asked for, but PyTorch {torch.__version__} sees {seen}; try --device cpu")
-    return device
-
-
-@contextmanager
-def deterministic_algorithms(wanted: bool) -> Iterator[None]:
-    """Let PyTorch refuse algorithms that may round differently from run to run."""
-    if wanted:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it cuBLAS may change its order of sums
-    before = torch.are_deterministic_algorithms_enabled()
-    torch.use_deterministic_algorithms(wanted or before)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(before)
 
 
 class _Training:

@@ -11,13 +11,9 @@ report.json          dataset, settings, metrics, footprint, versions
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import platform
-import re
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +22,13 @@ import numpy as np
 import torch
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.files import nearest_folder, read_json, read_names, scratch_folder, told_of, write_json, write_names
 from procrustes_kge.fit import FitSettings
 from procrustes_kge.footprint import Footprint, processor_name
 from procrustes_kge.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.model import Procrustes, restore_relations
 from procrustes_kge.ranking import Evaluation
+from procrustes_kge.version import __version__
 
 FORMAT = 1
 
@@ -65,7 +63,7 @@ def save(
     if graph is not None and _names(graph) != _names(model):
         raise InputError(f"the graph {graph.name} has other names than the model; save it with the one it learned from")
     # Written beside its target and renamed: a run folder is there whole or not at all.
-    with _scratch_folder(target) as scratch:
+    with scratch_folder(target) as scratch:
         fresh, old = scratch / "fresh", scratch / "old"
         fresh.mkdir()
         _write(fresh, model, graph, settings or FitSettings(), report or {}, relations)
@@ -83,7 +81,7 @@ def save(
 def check_target(folder: str | Path) -> None:
     """Refuse a place where no run folder can be written, before any work is done."""
     target = Path(folder)
-    with _told_of(target):
+    with told_of(target):
         there = target.exists() or target.is_symlink()
         if there and not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
             raise InputError(
@@ -91,36 +89,9 @@ def check_target(folder: str | Path) -> None:
             )
         if there and Path.cwd().is_relative_to(target.resolve()):
             raise InputError(f"{target}: you are inside this folder, so it is not replaced; choose another --out")
-        parent = _nearest_folder(target)
+        parent = nearest_folder(target)
         if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
             raise InputError(f"{target}: {parent} is not a folder that can be written to; choose another --out")
-
-
-def _nearest_folder(target: Path) -> Path:
-    """Return the innermost of the target's parents that is there."""
-    return next(parent for parent in target.absolute().parents if parent.exists())
-
-
-@contextmanager
-def _scratch_folder(target: Path) -> Iterator[Path]:
-    """Give a folder on the target's file system to write in, gone afterwards whatever happens."""
-    with (
-        _told_of(target),
-        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=_nearest_folder(target)) as scratch,
-    ):
-        yield Path(scratch)
-
-
-@contextmanager
-def _told_of(target: Path) -> Iterator[None]:
-    """Say in a sentence what keeps the system from writing: a full disk, a forbidden folder, too long a name."""
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError(f"{target}: cannot be written ({reason}); mend that or choose another place") from error
 
 
 def _names(named: Graph | Procrustes) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -151,12 +122,12 @@ def _write(
         "translate": model.translations is not None,
         "settings": dataclasses.asdict(settings),
     }
-    _write_json(folder / "settings.json", about)
-    _write_json(folder / "report.json", report)
-    _write_names(folder / "entities.txt", model.entities)
-    _write_names(folder / "relations.txt", model.relations)
+    write_json(folder / "settings.json", about)
+    write_json(folder / "report.json", report)
+    write_names(folder / "entities.txt", model.entities)
+    write_names(folder / "relations.txt", model.relations)
     if model.entities.labels:
-        _write_json(folder / "labels.json", model.entities.labels)
+        write_json(folder / "labels.json", model.entities.labels)
     if graph is not None:
         # Copied, since no two may share memory.
         triples = {split: graph.split(split).clone(memory_format=torch.contiguous_format) for split in SPLITS}
@@ -180,7 +151,7 @@ def load_run(folder: str | Path) -> Run:
     from safetensors import SafetensorError
 
     try:
-        about = _read_json(source / "settings.json")
+        about = read_json(source / "settings.json")
         ours = (about.get("format"), about.get("model")) == (FORMAT, "procrustes")
         if ours:
             return _read(source, about)
@@ -194,9 +165,9 @@ def load_run(folder: str | Path) -> Run:
 def _read(source: Path, about: dict[str, Any]) -> Run:
     from safetensors.torch import load_file
 
-    labels = _read_json(source / "labels.json") if (source / "labels.json").exists() else None
-    entities = Vocabulary(_read_names(source / "entities.txt"), "entity", labels)
-    relations = Vocabulary(_read_names(source / "relations.txt"), "relation")
+    labels = read_json(source / "labels.json") if (source / "labels.json").exists() else None
+    entities = Vocabulary(read_names(source / "entities.txt"), "entity", labels)
+    relations = Vocabulary(read_names(source / "relations.txt"), "relation")
     # Copied, since the file aligns them as no allocator does, and a product may round by its alignment.
     tensors = {name: tensor.clone() for name, tensor in load_file(source / "model.safetensors").items()}
     _check_tables(tensors, len(entities), len(relations))
@@ -216,7 +187,7 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
     if unknown:
         raise ValueError(f"settings.json has a setting {min(unknown)!r}, which this version does not know")
     model = Procrustes(entities, relations, tensors["vectors"], rotations, translations)
-    return Run(model, graph, FitSettings(**about["settings"]), _read_json(source / "report.json"))
+    return Run(model, graph, FitSettings(**about["settings"]), read_json(source / "report.json"))
 
 
 def _check_tables(tensors: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
@@ -243,38 +214,6 @@ def _check_ids(splits: Mapping[str, torch.Tensor], entities: int, relations: int
             raise ValueError(f"{split} triples with ids that have no name")
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
-    if not isinstance(content, dict):
-        raise ValueError(f"{path.name} holds a {type(content).__name__}, expected an object")
-    return content
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    # Half a surrogate pair, which UTF-8 has no bytes for, becomes \udXXX, which JSON reads as the same half.
-    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")
-
-
-_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
-_MEANT = {escaped: mark for mark, escaped in _ESCAPES.items()}
-
-
-def _write_names(path: Path, names: Iterable[str]) -> None:
-    """Write a name per line; a line break inside a name becomes \\n, and a backslash is doubled."""
-    lines = (re.sub(r"[\\\n\r]", lambda mark: _ESCAPES[mark[0]], name) + "\n" for name in names)
-    path.write_text("".join(lines), encoding="utf-8", errors="surrogatepass", newline="")
-
-
-def _read_names(path: Path) -> list[str]:
-    with path.open(encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-        lines = file.read().split("\n")[:-1]
-    return [re.sub(r"\\[\\nr]", lambda mark: _MEANT[mark[0]], line) if "\\" in line else line for line in lines]
-
-
 def build_report(
     graph: Graph,
     settings: FitSettings,
@@ -285,8 +224,6 @@ def build_report(
     recipe: str | None = None,
 ) -> dict[str, Any]:
     """Return what is worth keeping about a training, ready for JSON."""
-    from procrustes_kge import __version__
-
     return {
         "dataset": graph.name,
         "checksum": graph.checksum,
@@ -310,70 +247,3 @@ def build_report(
             "python": platform.python_version(),
         },
     }
-
-
-def export(model: Procrustes, path: str | Path, kind: str) -> list[Path]:
-    """Write the entity vectors with their names, and return the files: a .npy has its names in a .txt beside it."""
-    target = Path(path)
-    if kind not in EXPORTS:
-        raise InputError(f"unknown format {kind!r}, expected {', '.join(EXPORTS)}")
-    with _told_of(target):
-        if not target.parent.is_dir():
-            raise InputError(f"{target.parent}: no such folder to write {target.name} into")
-        if target.is_dir():
-            raise InputError(f"{target}: is a folder, expected the name of a file to write; try {target / 'vectors'}")
-    table = model.vectors.flatten(1).cpu().numpy()
-    with _scratch_folder(target) as scratch:
-        written = EXPORTS[kind](scratch, target.name, table, model.entities)
-        places = [target.parent / file.name for file in written]
-        for place in places[1:]:
-            if place.exists() and not target.exists():  # a file that nobody named and we did not write
-                raise InputError(f"{place}: is there already, and the names would go there; choose another name")
-        return [file.replace(place) for file, place in zip(written, places, strict=True)]
-
-
-def _export_npy(scratch: Path, name: str, table: np.ndarray, names: Vocabulary) -> list[Path]:
-    vectors, lines = scratch / name, scratch / f"{Path(name).stem}.txt"
-    if vectors == lines:
-        raise InputError(f"{name}: the names go into a .txt file beside the vectors; end the vectors' file in .npy")
-    with vectors.open("wb") as file:
-        np.save(file, table)
-    _write_names(lines, names)
-    return [vectors, lines]
-
-
-def _export_parquet(scratch: Path, name: str, table: np.ndarray, names: Vocabulary) -> list[Path]:
-    try:
-        import polars
-    except ImportError:
-        raise InputError("writing Parquet needs the package polars; pip install polars") from None
-
-    columns = {"name": list(names)}
-    if names.labels:
-        columns["label"] = [names.label(row) for row in range(len(names))]
-    frame = polars.DataFrame(columns).with_columns(
-        vector=polars.Series(table, dtype=polars.Array(polars.Float32, table.shape[1]))
-    )
-    frame.write_parquet(scratch / name)
-    return [scratch / name]
-
-
-def _export_word2vec(scratch: Path, name: str, table: np.ndarray, names: Vocabulary) -> list[Path]:
-    words: dict[str, str] = {}
-    for entity in names:
-        word = re.sub(r"\s", "_", entity) or "_"  # the format ends a word at the first blank
-        if word in words:
-            raise InputError(
-                f"the names {words[word]!r} and {entity!r} are both {word!r} in word2vec, which allows no blanks; "
-                "use --format parquet or npy"
-            )
-        words[word] = entity
-    with (scratch / name).open("w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-        file.write(f"{table.shape[0]} {table.shape[1]}\n")
-        for word, vector in zip(words, table, strict=True):
-            # Nine digits tell any two float32 apart.
-            file.write(word + " " + " ".join(f"{number:.9g}" for number in vector.tolist()) + "\n")
-    return [scratch / name]
-
-
-EXPORTS = {"npy": _export_npy, "parquet": _export_parquet, "word2vec": _export_word2vec}

@@ -1,0 +1,75 @@
+"""Files that are there whole or not at all, and what to say when they cannot be written."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from procrustes_kge.errors import InputError
+
+
+def nearest_folder(target: Path) -> Path:
+    """Return the innermost of the target's parents that is there."""
+    return next(parent for parent in target.absolute().parents if parent.exists())
+
+
+@contextmanager
+def scratch_folder(target: Path) -> Iterator[Path]:
+    """Give a folder on the target's file system to write in, gone afterwards whatever happens."""
+    with (
+        told_of(target),
+        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=nearest_folder(target)) as scratch,
+    ):
+        yield Path(scratch)
+
+
+@contextmanager
+def told_of(target: Path) -> Iterator[None]:
+    """Say in a sentence what keeps the system from writing: a full disk, a forbidden folder, too long a name."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{target}: cannot be written ({reason}); mend that or choose another place") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the object that a JSON file holds; anything else is a ValueError that names the file."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path.name}: {error}") from error
+    if not isinstance(content, dict):
+        raise ValueError(f"{path.name} holds a {type(content).__name__}, expected an object")
+    return content
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object as JSON that people can read too."""
+    # Half a surrogate pair, which UTF-8 has no bytes for, becomes \udXXX, which JSON reads as the same half.
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+_ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
+_MEANT = {escaped: mark for mark, escaped in _ESCAPES.items()}
+
+
+def write_names(path: Path, names: Iterable[str]) -> None:
+    """Write a name per line; a line break inside a name becomes \\n, and a backslash is doubled."""
+    lines = (re.sub(r"[\\\n\r]", lambda mark: _ESCAPES[mark[0]], name) + "\n" for name in names)
+    path.write_text("".join(lines), encoding="utf-8", errors="surrogatepass", newline="")
+
+
+def read_names(path: Path) -> list[str]:
+    """Return the names that `write_names` wrote."""
+    with path.open(encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+        lines = file.read().split("\n")[:-1]
+    return [re.sub(r"\\[\\nr]", lambda mark: _MEANT[mark[0]], line) if "\\" in line else line for line in lines]
