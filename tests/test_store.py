@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from procrustes_kge import store
 from procrustes_kge.errors import InputError
-from procrustes_kge.export import export
+from procrustes_kge.export import EXPORTS, export
 from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.model import Procrustes
@@ -185,7 +185,7 @@ def test_a_model_is_not_saved_with_the_graph_of_another(trained, tmp_path):
 
 
 def break_names(monkeypatch, error):
-    monkeypatch.setattr(store, "_write_names", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(store, "write_names", lambda *_: (_ for _ in ()).throw(error))
 
 
 def break_triples(monkeypatch, error):
@@ -302,7 +302,7 @@ def test_others_may_read_what_the_umask_lets_them(mask, trained, tmp_path):
     before = os.umask(mask)
     try:
         save(model, tmp_path / "run", graph, settings)
-        files = [file for kind in store.EXPORTS for file in export(model, tmp_path / f"{kind}.{kind}", kind)]
+        files = [file for kind in EXPORTS for file in export(model, tmp_path / f"{kind}.{kind}", kind)]
     finally:
         os.umask(before)
     modes = {stat.S_IMODE(file.stat().st_mode) for file in [*(tmp_path / "run").iterdir(), *files]}
@@ -553,7 +553,7 @@ def test_names_that_would_meet_are_named(tmp_path):
 
 
 def test_an_export_replaces_an_earlier_one(named, tmp_path):
-    for kind in store.EXPORTS:
+    for kind in EXPORTS:
         export(model_of("ab"), tmp_path / f"{kind}.{kind}", kind)
         before = {file: file.read_bytes() for file in tmp_path.glob(f"{kind}.*")}
         export(named, tmp_path / f"{kind}.{kind}", kind)
@@ -580,17 +580,17 @@ def test_exports_that_cannot_be_are_refused_and_nothing_is_touched(named, tmp_pa
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt("stop")], ids=str)
-@pytest.mark.parametrize("kind", store.EXPORTS)
+@pytest.mark.parametrize("kind", EXPORTS)
 def test_a_failed_export_leaves_nothing_behind_and_an_earlier_one_as_it_was(kind, error, named, tmp_path, monkeypatch):
     export(model_of("ab"), tmp_path / "old", kind)
     before = contents(tmp_path)
-    real = store.EXPORTS[kind]
+    real = EXPORTS[kind]
 
     def broken(scratch, *rest):
         real(scratch, *rest)
         raise error
 
-    monkeypatch.setitem(store.EXPORTS, kind, broken)
+    monkeypatch.setitem(EXPORTS, kind, broken)
     for name in ("old", "new"):
         with pytest.raises(type(error), match=str(error)):
             export(named, tmp_path / name, kind)
