@@ -28,13 +28,19 @@ def pykeen_seconds(graph: Graph, dim: int) -> dict[str, float]:
     factory = CoreTriplesFactory(graph.train, num_entities=len(graph.entities), num_relations=len(graph.relations))
     model = RotatE(triples_factory=factory, embedding_dim=dim, random_seed=0)
     loop = SLCWATrainingLoop(model=model, triples_factory=factory, optimizer=torch.optim.Adam(model.parameters()))
-    started = time.perf_counter()
-    loop.train(triples_factory=factory, num_epochs=1, use_tqdm=False)
-    trained = time.perf_counter()
-    RankBasedEvaluator().evaluate(
-        model, graph.test[:100], additional_filter_triples=[graph.train, graph.valid], use_tqdm=False
-    )
-    return {"epoch": trained - started, "rank_100_triples": time.perf_counter() - trained}
+    best = {"epoch": float("inf"), "rank_100_triples": float("inf")}
+    for threads in (torch.get_num_threads(), 1):  # whichever serves it better on this machine
+        torch.set_num_threads(threads)
+        started = time.perf_counter()
+        loop.train(triples_factory=factory, num_epochs=1, use_tqdm=False)
+        trained = time.perf_counter()
+        RankBasedEvaluator().evaluate(
+            model, graph.test[:100], additional_filter_triples=[graph.train, graph.valid], use_tqdm=False
+        )
+        ranked = time.perf_counter()
+        best["epoch"] = min(best["epoch"], trained - started)
+        best["rank_100_triples"] = min(best["rank_100_triples"], ranked - trained)
+    return best
 
 
 def main() -> None:
