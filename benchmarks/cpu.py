@@ -26,11 +26,11 @@ def pykeen_seconds(graph: Graph, dim: int) -> dict[str, float]:
     from pykeen.triples import CoreTriplesFactory
 
     factory = CoreTriplesFactory(graph.train, num_entities=len(graph.entities), num_relations=len(graph.relations))
-    model = RotatE(triples_factory=factory, embedding_dim=dim, random_seed=0)
-    loop = SLCWATrainingLoop(model=model, triples_factory=factory, optimizer=torch.optim.Adam(model.parameters()))
     best = {"epoch": float("inf"), "rank_100_triples": float("inf")}
     for threads in (torch.get_num_threads(), 1):  # whichever serves it better on this machine
         torch.set_num_threads(threads)
+        model = RotatE(triples_factory=factory, embedding_dim=dim, random_seed=0)
+        loop = SLCWATrainingLoop(model=model, triples_factory=factory, optimizer=torch.optim.Adam(model.parameters()))
         started = time.perf_counter()
         loop.train(triples_factory=factory, num_epochs=1, use_tqdm=False)
         trained = time.perf_counter()
