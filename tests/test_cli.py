@@ -197,7 +197,6 @@ def test_every_setting_is_a_flag_that_reaches_the_settings(procrustes):
     assert told["settings"] == chosen
     assert json.loads(Path("runs/ring/settings.json").read_text())["settings"] == chosen
     assert load("runs/ring").translations is None
-    assert load_run("runs/ring").graph.checksum == read_graph("ring.tsv", seed=-7).checksum
     help_page = procrustes("train", "--help")
     assert all(f"--{name.name.replace('_', '-')}" in help_page for name in fields(FitSettings))
 
@@ -217,6 +216,12 @@ def test_a_seed_repeats_and_an_old_run_is_replaced(procrustes, trained):
         printed = procrustes("train", "ring.tsv", *TINY, "--seed", seed)
         assert printed.endswith("saved  runs/ring\n")
         assert load("runs/ring").vectors.equal(whole.vectors) == equal
+
+
+def test_a_file_is_split_the_same_whatever_the_seed_of_training(procrustes, trained):
+    for options, seed in ((("--seed", 1), 0), (("--split-seed", -7), -7)):
+        procrustes("train", "ring.tsv", *TINY, *options)
+        assert load_run("runs/ring").graph.checksum == read_graph("ring.tsv", seed=seed).checksum
 
 
 def test_entities_alone_take_less_room_and_answer_alike(procrustes, trained):

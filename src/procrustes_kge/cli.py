@@ -162,6 +162,7 @@ def train(
     header: Annotated[bool | None, typer.Option(help="Whether the file's first line names the columns.")] = None,
     valid_share: Annotated[float, typer.Option("--valid", help="Share of one file's triples for validation.")] = 0.05,
     test_share: Annotated[float, typer.Option("--test", help="Share of one file's triples for the test.")] = 0.05,
+    split_seed: Annotated[int, typer.Option(help="Draws that split: the same triples whatever --seed is.")] = 0,
     grid: Annotated[
         str | None, typer.Option(help="g CO2 per kWh, or a country such as FRA.", show_default="world")
     ] = None,
@@ -174,9 +175,7 @@ def train(
     Examples: `procrustes train`, `procrustes train wn18rr --dim 500`, `procrustes train my-triples.csv --out runs/mine`
     """
     grid_intensity(grid)  # a mistake there is told before anything is read
-    source = _read(
-        graph, separator=separator, header=header, valid=valid_share, test=test_share, seed=changes.get("seed", 0)
-    )
+    source = _read(graph, separator=separator, header=header, valid=valid_share, test=test_share, seed=split_seed)
     settings = replace(recipe(recipe_name, source), **changes)
     device, folder = choose_device(settings.device), out or Path("runs", source.name or "graph")
     check_target(folder)
