@@ -3,8 +3,6 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# A folder of public files that tests and benchmarks may use: see `procrustes data`.
-export PROCRUSTES_DATA ?=
 
 .PHONY: run test check lint clean
 

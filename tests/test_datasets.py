@@ -350,14 +350,14 @@ def test_the_embedded_dataset_is_what_its_script_makes():
     assert script.pack(made) == script.pack(dict(reversed(made.items())))
 
 
-@pytest.mark.skipif(REAL_DATA is None, reason="PROCRUSTES_DATA names no folder with the real archives")
+@pytest.mark.skipif(not REAL_DATA, reason="PROCRUSTES_DATA names no folder with the real archives")
 @pytest.mark.parametrize("name", [name for name in DATASETS if DATASETS[name].archive])
 def test_the_real_archives_hold_what_is_registered(name, monkeypatch):
     monkeypatch.setenv("PROCRUSTES_DATA", REAL_DATA)
     check_counts(name)
 
 
-@pytest.mark.skipif(REAL_DATA is None, reason="PROCRUSTES_DATA names no folder with the real archives")
+@pytest.mark.skipif(not REAL_DATA, reason="PROCRUSTES_DATA names no folder with the real archives")
 def test_the_real_labels_are_readable(monkeypatch):
     monkeypatch.setenv("PROCRUSTES_DATA", REAL_DATA)
     synsets, facts = datasets.labels("wn18rr"), datasets.labels("fb15k-237")

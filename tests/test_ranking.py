@@ -34,6 +34,11 @@ class Table:
         return queries if candidates is None else queries.gather(1, candidates)
 
 
+needs_archives = pytest.mark.skipif(
+    not os.environ.get("PROCRUSTES_DATA"), reason="PROCRUSTES_DATA names no folder of benchmark archives"
+)
+
+
 def random_table(graph, values=3, seed=0):
     """Return a table of small whole numbers, so that most answers are tied with others."""
     shape = (2 * len(graph.relations), len(graph.entities), len(graph.entities))
@@ -439,7 +444,9 @@ def rounded(model):
     return replace(model, vectors=steps(model.vectors), rotations=steps(model.rotations))
 
 
-@pytest.mark.parametrize("name", ["wordnet-mini", *(["umls", "wn18rr"] if "PROCRUSTES_DATA" in os.environ else [])])
+@pytest.mark.parametrize(
+    "name", ["wordnet-mini", pytest.param("umls", marks=needs_archives), pytest.param("wn18rr", marks=needs_archives)]
+)
 def test_a_trained_model_is_ranked_as_pykeen_ranks_it(name):
     graph = read_graph(name)
     graph = replace(graph, test=graph.test[:300])
