@@ -15,7 +15,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, KnownAnswers
 from procrustes_kge.threads import over_cores
 
-SCORES_AT_ONCE = 2**23  # 32 MB of float32: about a last-level cache on a CPU, and nothing to a GPU
+SCORES_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
 SCORES_AT_ONCE_CUDA = 2**28
 
 
