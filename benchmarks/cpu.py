@@ -50,7 +50,7 @@ def main() -> None:
     graph = read_graph("wn18rr")
     reports: list[dict[str, Any]] = []
     for seed in range(arguments.seeds):
-        settings = replace(recipe("fast", graph), dim=500, device="cpu", seed=seed)
+        settings = replace(recipe("fast"), dim=500, device="cpu", seed=seed)
         reports.append(records.trained(graph, settings, "fast"))
     model = fit(graph, replace(settings, epochs=1, patience=0))
     started = time.perf_counter()

@@ -14,7 +14,7 @@ from procrustes_kge import FitSettings, evaluate, fit, read_graph
 from procrustes_kge.fit import Progress
 from procrustes_kge.ranking import figure
 
-# Rates and lengths at which each step does best on validation; the turn's are the defaults.
+# Adam's rates as the first trials on validation left them; the turn's are the defaults.
 STEPS: dict[str, list[dict[str, Any]]] = {
     "wn18rr": [{"step": "adam", "learning_rate": 0.003, "epochs": 500, "validate_every": 25}, {"step": "turn"}],
     "fb15k-237": [{"step": "adam", "learning_rate": 0.01, "epochs": 200, "validate_every": 10}, {"step": "turn"}],

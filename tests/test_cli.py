@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import polars
 import pytest
+import torch
 
 from procrustes_kge import __version__, cli, datasets
 from procrustes_kge.cli import main
@@ -705,7 +706,7 @@ def test_a_mistake_is_told_in_one_line_and_leaves_nothing_behind(kind, refused, 
     assert message in told
 
 
-@pytest.mark.skipif(cli.torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_missed(refused):
     assert re.fullmatch(
         r"error: device 'cuda' asked for, but PyTorch \S+ sees no GPU; try --device cpu\n",

@@ -17,6 +17,7 @@ import pytest
 from procrustes_kge import datasets
 from procrustes_kge.datasets import DATASETS, DEFAULT, RemoteFile
 from procrustes_kge.errors import InputError
+from procrustes_kge.reading import read_graph
 
 REAL_DATA = os.environ.get("PROCRUSTES_DATA")
 WORDNET = Path(os.environ.get("WORDNET_FOLDER", "/usr/share/wordnet"))
@@ -236,8 +237,12 @@ def test_a_cache_that_cannot_be_made_is_an_input_error(toy, tmp_path, monkeypatc
         datasets.fetch(toy.archive)
 
 
-def test_labels_never_stop_a_training(cache):
-    assert not any(datasets.labels(name) for name in DATASETS)
+def test_labels_that_cannot_be_had_never_stop_a_training(toy, monkeypatch):
+    gone = RemoteFile("http://127.0.0.1:9/labels.json", "0" * 64, "labels/toy/labels.json")
+    monkeypatch.setitem(DATASETS, "toy", replace(toy, labels=(gone,)))
+    graph = read_graph("toy")
+    assert not graph.entities.labels
+    assert any("without their labels" in note and gone.address in note for note in graph.notes)
 
 
 def test_the_first_label_of_an_entity_wins(toy, server, monkeypatch):

@@ -317,17 +317,28 @@ def test_what_one_report_raises_stops_the_other_workers_too():
 
 
 def test_recipes():
-    graph = rotated_graph()
-    benchmark = replace(graph, name="FB15k-237")
-    assert recipe("fast", graph) == recipe("fast", benchmark) == FitSettings()
-    paper, tuned = recipe("paper", graph), recipe("paper", benchmark)
-    assert paper == recipe("paper", replace(graph, name="wn18rr"))
+    assert recipe("fast") == recipe("fast", "FB15k-237") == FitSettings()
+    paper, tuned = recipe("paper"), recipe("paper", "FB15k-237")
+    assert paper == recipe("paper", "wn18rr")
     assert (paper.learning_rate, tuned.learning_rate) == (0.001, 0.05)
     for settings in (paper, tuned):
         shape = (settings.dim, settings.segment, settings.step, settings.loss, settings.translate)
         assert shape == (2000, 20, "adam", "norm", False)
     with pytest.raises(InputError, match=f"unknown recipe 'slow', expected {' or '.join(RECIPES)}"):
-        recipe("slow", graph)
+        recipe("slow")
+
+
+def test_a_table_that_no_memory_holds_is_refused():
+    with pytest.raises(InputError, match=r"no room for 60 vectors .* try a smaller --dim"):
+        fit(rotated_graph(), FitSettings(dim=10**15, device="cpu"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_gpu_repeats_bit_for_bit(deterministic):
+    first, second = (fit(rotated_graph(), small(device="cuda", deterministic=deterministic)) for _ in range(2))
+    assert first.vectors.equal(second.vectors)
+    assert first.rotations.equal(second.rotations)
 
 
 MISTAKES = [
@@ -342,10 +353,10 @@ MISTAKES = [
     ({"validate_every": 0}, "validate_every 0, expected a whole number of at least 1"),
     ({"patience": -1}, "patience -1, expected a whole number of at least 0"),
     ({"workers": -1}, "workers -1, expected a whole number of at least 0"),
-    ({"learning_rate": 0.0}, "learning rate 0.0, expected a number above 0, such as 0.05"),
-    ({"learning_rate": -0.1}, "learning rate -0.1, expected a number above 0, such as 0.05"),
-    ({"learning_rate": math.nan}, "learning rate nan, expected a number above 0, such as 0.05"),
-    ({"learning_rate": math.inf}, "learning rate inf, expected a number above 0, such as 0.05"),
+    ({"learning_rate": 0.0}, "learning rate 0.0, expected a number above 0 and up to 1000, such as 0.05"),
+    ({"learning_rate": -0.1}, "learning rate -0.1, expected a number above 0 and up to 1000, such as 0.05"),
+    ({"learning_rate": math.nan}, "learning rate nan, expected a number above 0 and up to 1000, such as 0.05"),
+    ({"learning_rate": math.inf}, "learning rate inf, expected a number above 0 and up to 1000, such as 0.05"),
     ({"loss": "hinge"}, "unknown loss 'hinge', expected squared or norm"),
     ({"step": "sgd"}, "unknown step 'sgd', expected turn or adam"),
 ]

@@ -568,6 +568,18 @@ def test_an_entity_that_only_valid_or_test_holds_is_not_seen(tmp_path):
     seen = dict(zip(graph.entities, graph.seen.tolist(), strict=True))
     assert seen == {"a": True, "b": True, "c": True, "v": False, "t": False}
     assert list(graph.relations) == ["r", "s"]
+    assert graph.remarks() == [
+        "triples from an entity to itself: 1",
+        "entities in valid or test alone, of which nothing can be learned: 2",
+        "relations in valid or test alone, of which nothing can be learned: 1",
+    ]
+
+
+def test_too_few_triples_to_set_any_aside_are_told():
+    graph = read_graph(ROWS[:3])
+    assert (len(graph.valid), len(graph.test)) == (0, 0)
+    assert graph.notes == ("3 triples are too few to set any aside for valid and test",)
+    assert read_graph(ROWS[:3], valid=0, test=0).notes == ()
 
 
 # The benchmarks, as documented beside their files.

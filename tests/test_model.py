@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, fit
@@ -269,9 +270,15 @@ def test_the_entities_of_a_trained_model_determine_its_relations(loss, translate
         assert torch.equal(translations, model.translations)
 
 
+def test_flat_vectors_are_refused_with_their_shape():
+    model, graph = planted_model()
+    with pytest.raises((InputError, TypeCheckError), match=r"expected \[entities, segments, width\]|vectors"):
+        restore_relations(model.vectors.flatten(1), graph)
+
+
 def test_planted_rotations_are_restored():
     model, graph = planted_model()
-    rotations, translations = restore_relations(model.vectors, graph)
+    rotations, translations = restore_relations(model.vectors, graph, translate=False)
     close(rotations, model.rotations)
     assert translations is None
 
@@ -299,7 +306,7 @@ def test_a_relation_without_triples_is_restored_by_what_completes_it():
 def test_swapping_heads_and_tails_transposes_what_is_restored():
     model, graph = planted_model()
     swapped = replace(graph, train=graph.train[:, [2, 1, 0]])
-    close(restore_relations(model.vectors, swapped)[0], model.rotations.mT)
+    close(restore_relations(model.vectors, swapped, translate=False)[0], model.rotations.mT)
 
 
 @pytest.mark.parametrize("count", [59, 61])

@@ -347,16 +347,17 @@ def test_any_class_with_the_three_answers_is_a_predictor():
     assert not isinstance(object(), LinkPredictor)
 
 
-@pytest.mark.parametrize("before", ["highest", "high"])
+@pytest.mark.parametrize("before", ["none", "ieee", "tf32"])
 def test_products_are_exact_inside_and_as_before_outside(before):
-    kept = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(before)
+    backend = torch.backends.cuda.matmul
+    kept = backend.fp32_precision
+    backend.fp32_precision = before
     try:
         with exact_products():
-            assert torch.get_float32_matmul_precision() == "highest"
-        assert torch.get_float32_matmul_precision() == before
+            assert backend.fp32_precision == "ieee"
+        assert backend.fp32_precision == before
     finally:
-        torch.set_float32_matmul_precision(kept)
+        backend.fp32_precision = kept
 
 
 # PyKEEN's evaluator, on its own filter and its own arithmetic.

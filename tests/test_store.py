@@ -288,6 +288,19 @@ def test_what_is_not_a_run_is_refused_and_untouched(tmp_path, monkeypatch):
             assert contents(tmp_path) == before
 
 
+def test_a_run_that_holds_files_of_the_user_is_not_replaced(folder):
+    (folder / "notes.txt").write_text("precious")
+    before = contents(folder)
+    with pytest.raises(InputError, match=r"holds notes\.txt too, which replacing it would delete"):
+        save(model_of("ab"), folder)
+    assert contents(folder) == before
+
+
+def test_settings_that_were_not_given_are_not_made_up(tmp_path):
+    save(model_of("ab"), tmp_path / "run")
+    assert load_run(tmp_path / "run").settings is None
+
+
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_to_is_told_before_any_work(tmp_path):
     (tmp_path / "locked").mkdir(mode=0o500)

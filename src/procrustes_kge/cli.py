@@ -13,7 +13,6 @@ from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints, no_type_check
 
-import torch
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -25,7 +24,7 @@ from procrustes_kge.export import EXPORTS, export
 from procrustes_kge.fit import RECIPES, FitSettings, fit, recipe
 from procrustes_kge.fit import Progress as FitProgress
 from procrustes_kge.footprint import Footprint, grid_intensity, measure
-from procrustes_kge.graph import SPLITS, Graph, KnownAnswers
+from procrustes_kge.graph import SPLITS, Graph
 from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import Evaluation, evaluate, figure
 from procrustes_kge.reading import read_graph
@@ -174,10 +173,14 @@ def train(
 
     Examples: `procrustes train`, `procrustes train wn18rr --dim 500`, `procrustes train my-triples.csv --out runs/mine`
     """
-    grid_intensity(grid)  # a mistake there is told before anything is read
+    # What can be wrong without the graph is told before it is read, or downloaded.
+    grid_intensity(grid)
+    settings = replace(recipe(recipe_name, Path(graph).name), **changes)
+    device = choose_device(settings.device)
+    if out is not None:
+        check_target(out)
     source = _read(graph, separator=separator, header=header, valid=valid_share, test=test_share, seed=split_seed)
-    settings = replace(recipe(recipe_name, source), **changes)
-    device, folder = choose_device(settings.device), out or Path("runs", source.name or "graph")
+    folder = out or Path("runs", source.name or "graph")
     check_target(folder)
     say = _silent if as_json else print
     say(source.describe())
@@ -354,9 +357,11 @@ def _known_answers(graph: Graph | None, entity: int, question: int) -> dict[str,
     """Return the answers of a question that the graph holds, each with its split."""
     if graph is None:
         return {}
-    place, found = torch.tensor([[entity], [question]]), {}
+    asks_head, relation = divmod(question, len(graph.relations))
+    found = {}
     for split in SPLITS:
-        _, answers = KnownAnswers.of(graph, [split]).look_up(*place)
+        triples = graph.split(split).flip(1) if asks_head else graph.split(split)
+        answers = triples[(triples[:, 0] == entity) & (triples[:, 1] == relation), 2]
         found.update({graph.entities[answer]: split for answer in answers.tolist()})
     return found
 

@@ -184,18 +184,12 @@ def splits(name: str, progress: Progress | None = None) -> dict[str, bytes]:
 
 
 def labels(name: str, progress: Progress | None = None) -> dict[str, str]:
-    """Return the readable name of each entity that has one; {} where there are none or they cannot be had.
-
-    Labels are a courtesy: a machine without a network trains all the same.
-    """
+    """Return the readable name of each entity that has one; {} for a dataset without labels."""
     files = dataset(name).labels
-    try:
-        texts = [fetch(file, progress).read_text(encoding="utf-8") for file in files]
-        if files and files[0].mirror.endswith(".json"):
-            return {entity: facts["label"] for entity, facts in json.loads(texts[0]).items()}
-        triples = b"".join(splits(name, progress).values()).decode() if files else ""
-    except InputError:
-        return {}
+    texts = [fetch(file, progress).read_text(encoding="utf-8") for file in files]
+    if files and files[0].mirror.endswith(".json"):
+        return {entity: facts["label"] for entity, facts in json.loads(texts[0]).items()}
+    triples = b"".join(splits(name, progress).values()).decode() if files else ""
     readable: dict[str, str] = {}
     for line, twin in zip(triples.splitlines(), "".join(texts).splitlines(), strict=True):
         for entity, label in zip(line.split("\t")[::2], twin.split("\t")[::2], strict=True):

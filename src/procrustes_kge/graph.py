@@ -128,12 +128,14 @@ class Graph:
         """Return, in words, what is legal in a graph and yet worth knowing before its figures are read."""
         triples = torch.cat([self.train, self.valid, self.test])
         loops = int((triples[:, 0] == triples[:, 2]).sum())
-        once = int((torch.bincount(self.train[:, 1], minlength=len(self.relations)) == 1).sum())
+        counts = torch.bincount(self.train[:, 1], minlength=len(self.relations))
+        once, untrained = int((counts == 1).sum()), int((counts == 0).sum())
         unseen = int((~self.seen).sum())
         remarks = {
             f"triples from an entity to itself: {loops:,}": loops,
             f"relations that occur once in train: {once:,}": once,
             f"entities in valid or test alone, of which nothing can be learned: {unseen:,}": unseen,
+            f"relations in valid or test alone, of which nothing can be learned: {untrained:,}": untrained,
             "there is one relation only": len(self.relations) == 1,
         }
         return [remark for remark, worth_telling in remarks.items() if worth_telling]
@@ -165,9 +167,14 @@ class KnownAnswers:
         head, relation, tail = triples.unbind(dim=1)
         count = len(graph.entities)
         keys = torch.cat([relation * count + head, (relation + len(graph.relations)) * count + tail])
-        pairs = torch.stack([keys, torch.cat([tail, head])], dim=1).unique(dim=0)
-        keys, sizes = pairs[:, 0].unique_consecutive(return_counts=True)
-        return cls(count, keys, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]), pairs[:, 1])
+        answers = torch.cat([tail, head])
+        order = answers.argsort(stable=True)
+        order = order[keys[order].argsort(stable=True)]
+        keys, answers = keys[order], answers[order]
+        fresh = torch.ones(len(keys), dtype=torch.bool)
+        fresh[1:] = (keys[1:] != keys[:-1]) | (answers[1:] != answers[:-1])
+        keys, sizes = keys[fresh].unique_consecutive(return_counts=True)
+        return cls(count, keys, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]), answers[fresh])
 
     def to(self, device: torch.device) -> KnownAnswers:
         """Return the same answers on another device."""
@@ -204,6 +211,8 @@ def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int
     wanted = [round(valid * len(triples)), round(test * len(triples))]
     given = [min(count, len(free) * count // max(sum(wanted), 1)) for count in wanted]
     notes = graph.notes
+    if sum(wanted) == 0 and valid + test > 0:
+        notes += (f"{len(triples):,} triples are too few to set any aside for valid and test",)
     if given != wanted:
         notes += (
             f"{sum(given):,} of the {sum(wanted):,} triples wanted for valid and test could be set aside: "

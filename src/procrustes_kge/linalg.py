@@ -68,7 +68,7 @@ def completed(covariances: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch
 
     Relations with few distinct heads or tails leave M singular and Q free in some directions; rounding would choose
     there, differently on each machine. ε lies far above the rounding of M and far below its useful part. Signs that
-    alternate neither favour nor shun the head itself as an answer: the identity would, and costs FB15k-237 .004 MRR.
+    alternate neither favour nor shun the head itself as an answer; the identity would favour it.
     The diagonal is its own transpose, so heads and tails may still be swapped.
     """
     size = torch.linalg.matrix_norm(covariances, keepdim=True).clamp_min(1.0)  # at least one triple's worth
@@ -85,7 +85,7 @@ def procrustes_step(
     """Return nearest_orthogonal(L·Q − ∂loss/∂Q): the best next Q under a quadratic bound of curvature L.
 
     On orthogonal matrices (L/2)‖Q − Q₀‖² is constant but for L·⟨Q, Q₀⟩, so minimising the bound is a Procrustes
-    problem. The loss cannot rise if L is at least its largest curvature; with L = 0 and M for the gradient it is Eq. 3.
+    problem. The loss cannot rise if L is at least its largest curvature; with L = 0 and gradient −M it is Eq. 3.
     """
     return nearest_orthogonal(bound[..., None, None] * rotation - gradient)
 

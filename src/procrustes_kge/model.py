@@ -94,13 +94,15 @@ class Procrustes:
 
 
 def restore_relations(
-    vectors: Float[Tensor, "entities segments width"], graph: Graph, translate: bool = False
+    vectors: Float[Tensor, "entities segments width"], graph: Graph, translate: bool = True, workers: int = 0
 ) -> tuple[Float[Tensor, "relations segments width width"], Float[Tensor, "relations segments width"] | None]:
     """Return the rotations (and translations) that training gave to these entity vectors, by Eq. 3 alone.
 
-    The entities determine the relations: a saved model may leave them out. Solved in float64, so that they are
-    orthogonal to the last digit of float32.
+    The entities determine the relations: a saved model may leave them out. `translate` is as it was in training.
+    Solved in float64, so that rotations are orthogonal to the last digit of float32.
     """
+    if vectors.ndim != 3:
+        raise InputError(f"vectors of shape {tuple(vectors.shape)}, expected [entities, segments, width]")
     entities, segments, width = vectors.shape
     if entities != len(graph.entities):
         raise InputError(f"vectors of {entities:,} entities, but the graph {graph.name} has {len(graph.entities):,}")
@@ -112,7 +114,7 @@ def restore_relations(
 
     rotations = vectors.new_empty(len(graph.relations), segments, width, width)
     translations = vectors.new_empty(len(graph.relations), segments, width) if translate else None
-    found = map(solved, range(segments)) if vectors.is_cuda else over_cores(solved, range(segments))
+    found = map(solved, range(segments)) if vectors.is_cuda else over_cores(solved, range(segments), workers)
     for segment, relations in enumerate(found):
         rotations[:, segment] = relations.rotations[0]
         if translations is not None and relations.translations is not None:

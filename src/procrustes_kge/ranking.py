@@ -174,6 +174,7 @@ def rank(
     triples: Int[Tensor, "n 3"],
     known: KnownAnswers,
     progress: Callable[[int, int], None] | None = None,
+    workers: int = 0,
 ) -> Ranks:
     """Return the ranks of the triples' tails, then of their heads."""
     encoded = model.encode(graph)
@@ -181,13 +182,15 @@ def rank(
     asked = torch.cat([head, tail])
     relations = torch.cat([relation, relation + len(graph.relations)])
     answers = torch.cat([tail, head])
-    device = model.query(encoded, asked[:1], relations[:1]).device
+    probe = model.query(encoded, asked[:1], relations[:1])
+    device = probe.device
     known = known.to(device)
 
     # Questions of one relation side by side: a model turns them in one product.
     order = relations.argsort(stable=True)
     room = SCORES_AT_ONCE_CUDA if device.type == "cuda" else SCORES_AT_ONCE
-    chunks = list(order.split(max(1, room // len(graph.entities))))
+    # A query takes as much room as its scores where entities are few.
+    chunks = list(order.split(max(1, room // max(len(graph.entities), probe.shape[1]))))
 
     def counted(chunk: Tensor) -> Tensor:
         places = (asked[chunk].to(device), relations[chunk].to(device))
@@ -196,7 +199,7 @@ def rank(
 
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
     with exact_products():
-        results = over_cores(counted, chunks) if device.type == "cpu" else map(counted, chunks)
+        results = over_cores(counted, chunks, workers) if device.type == "cpu" else map(counted, chunks)
         for done, result in enumerate(results):
             counts[chunks[done]] = result
             if progress is not None:
@@ -247,9 +250,12 @@ def count_places(
 @contextmanager
 def exact_products() -> Iterator[None]:
     """Keep float32 products in float32: the rounding of TF32 would make ties out of near misses."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    backends: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
+    before = [backend.fp32_precision for backend in backends]
+    for backend in backends:
+        backend.fp32_precision = "ieee"
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        for backend, precision in zip(backends, before, strict=True):
+            backend.fp32_precision = precision

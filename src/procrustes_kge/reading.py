@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,11 @@ def read_graph(
         columns = {
             split: formats.parse_delimited(data, f"{known.name}/{split}.txt") for split, data in contents.items()
         }
-        return _encode(known.name, columns, datasets.labels(known.name, progress))
+        try:
+            return _encode(known.name, columns, datasets.labels(known.name, progress))
+        except InputError as error:  # labels are a courtesy: a machine without a network trains all the same
+            graph = _encode(known.name, columns, {})
+            return replace(graph, notes=(*graph.notes, f"names are shown without their labels: {error}"))
     if path.is_dir():
         columns = {split: formats.read_columns(file, separator, header) for split, file in _split_files(path).items()}
         return _encode(path.resolve().name, columns, {})

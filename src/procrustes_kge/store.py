@@ -31,6 +31,15 @@ from procrustes_kge.ranking import Evaluation
 from procrustes_kge.version import __version__
 
 FORMAT = 1
+FILES = {
+    "settings.json",
+    "model.safetensors",
+    "entities.txt",
+    "relations.txt",
+    "labels.json",
+    "triples.safetensors",
+    "report.json",
+}
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class Run:
 
     model: Procrustes
     graph: Graph | None
-    settings: FitSettings
+    settings: FitSettings | None
     report: dict[str, Any]
 
 
@@ -51,7 +60,7 @@ def save(
     report: Mapping[str, Any] | None = None,
     relations: bool = True,
 ) -> None:
-    """Write a run folder; one that is already there is replaced at once, anything else there is left alone.
+    """Write a run folder; one that is already there is replaced at once, but not if it holds files of anybody else.
 
     Without `graph`, the folder predicts but does not rank. Without `relations`, rotations are left out and computed
     from the entities and the training triples on loading: a smaller folder, the same answers.
@@ -66,7 +75,7 @@ def save(
     with scratch_folder(target) as scratch:
         fresh, old = scratch / "fresh", scratch / "old"
         fresh.mkdir()
-        _write(fresh, model, graph, settings or FitSettings(), report or {}, relations)
+        _write(fresh, model, graph, settings, report or {}, relations)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             if target.exists():
@@ -87,6 +96,8 @@ def check_target(folder: str | Path) -> None:
             raise InputError(
                 f"{target}: exists and is not a run folder, so it is not overwritten; choose another --out"
             )
+        if there and (guests := _guests(target)):
+            raise InputError(f"{target}: holds {guests[0]} too, which replacing it would delete; choose another --out")
         if there and Path.cwd().is_relative_to(target.resolve()):
             raise InputError(f"{target}: you are inside this folder, so it is not replaced; choose another --out")
         parent = nearest_folder(target)
@@ -102,11 +113,16 @@ def _is_run(folder: Path) -> bool:
     return (folder / "settings.json").is_file() and (folder / "model.safetensors").is_file()
 
 
+def _guests(folder: Path) -> list[str]:
+    """Return what a folder holds that no run folder does."""
+    return sorted(file.name for file in folder.iterdir() if file.name not in FILES)
+
+
 def _write(
     folder: Path,
     model: Procrustes,
     graph: Graph | None,
-    settings: FitSettings,
+    settings: FitSettings | None,
     report: Mapping[str, Any],
     relations: bool,
 ) -> None:
@@ -120,7 +136,7 @@ def _write(
         "model": "procrustes",
         "graph": graph.name if graph else None,
         "translate": model.translations is not None,
-        "settings": dataclasses.asdict(settings),
+        "settings": dataclasses.asdict(settings) if settings else None,
     }
     write_json(folder / "settings.json", about)
     write_json(folder / "report.json", report)
@@ -183,11 +199,12 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
         rotations, translations = restore_relations(tensors["vectors"], graph, about["translate"])
     else:
         raise ValueError("neither the relations are there nor the triples that they are computed from")
-    unknown = set(about["settings"]) - {field.name for field in dataclasses.fields(FitSettings)}
+    unknown = set(about["settings"] or ()) - {field.name for field in dataclasses.fields(FitSettings)}
     if unknown:
         raise ValueError(f"settings.json has a setting {min(unknown)!r}, which this version does not know")
     model = Procrustes(entities, relations, tensors["vectors"], rotations, translations)
-    return Run(model, graph, FitSettings(**about["settings"]), read_json(source / "report.json"))
+    settings = FitSettings(**about["settings"]) if about["settings"] is not None else None
+    return Run(model, graph, settings, read_json(source / "report.json"))
 
 
 def _check_tables(tensors: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
