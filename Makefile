@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Pins what is installed and what builds it.
+export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
 .PHONY: run test check lint clean
 
@@ -23,11 +25,11 @@ lint: $(VENV)/installed-test
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	$(BIN)/pip install --quiet --editable .
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[test,check]'
+	$(BIN)/pip install --quiet --editable '.[test,check]'
 	touch $@
 
 clean:

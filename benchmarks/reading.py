@@ -1,16 +1,16 @@
-"""How long reading one million triples takes, by format: python benchmarks/reading.py --json reading.json."""
+"""How long reading one million triples takes, by format: python benchmarks/reading.py."""
 
 import argparse
 import csv
 import gzip
-import json
 import platform
 import random
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
+import records
+from procrustes_kge.footprint import processor_name
 from procrustes_kge.reading import read_graph
 
 FORMATS = ("graph.tsv", "graph.csv", "graph.nt", "graph.tsv.gz")
@@ -64,21 +64,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--triples", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", type=Path, help="write the table to this file")
     arguments = parser.parse_args()
     rows = measure(arguments.triples, arguments.repeats)
     print(f"{arguments.triples:,} triples     MB   seconds")
     for row in rows:
         print(f"{row['file']:<16} {row['megabytes']:>7} {row['seconds']:>9}")
-    if arguments.json:
-        commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
-        record = {
-            "commit": commit.strip(),
-            "device": f"{platform.machine()}, Python {platform.python_version()}",
-            "protocol": f"{arguments.triples} generated triples, seed 0, best of {arguments.repeats}",
-            "formats": rows,
-        }
-        arguments.json.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    record = {
+        "commit": records.commit(),
+        "device": f"{processor_name()}, Python {platform.python_version()}",
+        "protocol": f"{arguments.triples} generated triples, seed 0, best of {arguments.repeats}",
+        "formats": rows,
+    }
+    records.write("reading", record)
 
 
 if __name__ == "__main__":

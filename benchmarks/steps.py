@@ -11,8 +11,10 @@ from typing import Any
 
 import records
 from procrustes_kge import FitSettings, evaluate, fit, read_graph
+from procrustes_kge.devices import choose_device
 from procrustes_kge.fit import Progress
-from procrustes_kge.ranking import figure
+from procrustes_kge.ranking import PROTOCOL, figure
+from procrustes_kge.store import device_name
 
 # Adam's rates as the first trials on validation left them; the turn's are the defaults.
 STEPS: dict[str, list[dict[str, Any]]] = {
@@ -53,7 +55,9 @@ def main() -> None:
                     f"{dataset:<10} {settings.step:<5} {shift:<8} {figure(metrics.mrr)} after {last[-1].epochs} epochs",
                     flush=True,
                 )
-    records.write("steps", {"commit": arguments.commit, "dim": arguments.dim, "rows": rows}, arguments.folder)
+    device = device_name(choose_device("auto"))
+    content = {"commit": arguments.commit, "device": device, "protocol": PROTOCOL, "dim": arguments.dim, "rows": rows}
+    records.write("steps", content, arguments.folder)
 
 
 if __name__ == "__main__":

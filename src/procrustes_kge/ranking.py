@@ -15,6 +15,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, KnownAnswers
 from procrustes_kge.threads import over_cores
 
+PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
 SCORES_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
 SCORES_AT_ONCE_CUDA = 2**28
 

@@ -27,7 +27,7 @@ from procrustes_kge.fit import FitSettings
 from procrustes_kge.footprint import Footprint, processor_name
 from procrustes_kge.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.model import Procrustes, restore_relations
-from procrustes_kge.ranking import Evaluation
+from procrustes_kge.ranking import PROTOCOL, Evaluation
 from procrustes_kge.version import __version__
 
 FORMAT = 1
@@ -254,9 +254,9 @@ def build_report(
         "seed": settings.seed,
         "epochs": epochs,
         "metrics": {split: evaluation.as_dict() for split, evaluation in metrics.items()},
-        "protocol": "filtered with all splits, both sides, ties count half, all entities, unseen ones included",
+        "protocol": PROTOCOL,
         "footprint": footprint.as_dict(),
-        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name(),
+        "device": device_name(device),
         "versions": {
             "procrustes-kge": __version__,
             "torch": torch.__version__,
@@ -264,3 +264,8 @@ def build_report(
             "python": platform.python_version(),
         },
     }
+
+
+def device_name(device: torch.device) -> str:
+    """Return the make of a device."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
