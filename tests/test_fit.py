@@ -235,13 +235,28 @@ def test_the_last_validation_comes_at_the_last_epoch():
     assert max(progress.epoch for progress in log) == 10
 
 
-@pytest.mark.parametrize("patience", [0, 1])
-def test_all_epochs_are_trained_without_patience_or_without_validation_triples(patience):
-    graph = rotated_graph() if patience == 0 else replace(rotated_graph(), valid=torch.empty(0, 3, dtype=torch.int64))
-    _, log = told(graph, small(epochs=12, patience=patience, validate_every=1))
+def test_all_epochs_are_trained_without_patience():
+    _, log = told(rotated_graph(), small(epochs=12, patience=0, validate_every=1))
     assert len(log) == 12 * 5 + 1
     assert {progress.epochs for progress in log} == {12}
     assert {progress.valid_mrr for progress in log} == {None}
+
+
+@pytest.mark.parametrize("pilot", [10, 50])
+def test_training_triples_stand_in_where_no_validation_triples_are(pilot):
+    bare = replace(NOISY, valid=torch.empty(0, 3, dtype=torch.int64))
+    settings = small(patience=2, validate_every=4, epochs=50, pilot=pilot)
+    model, log = told(bare, settings)
+    chosen = log[-1].epochs
+    assert chosen < 50
+    # They choose, and are trained on like the rest.
+    assert same(model, fit(bare, replace(settings, patience=0, epochs=chosen)))
+
+
+def test_all_epochs_are_trained_where_no_triple_can_stand_in():
+    tree = read_graph([("root", "r", f"leaf {number}") for number in range(40)], valid=0, test=0)
+    _, log = told(tree, small(epochs=12, patience=3, validate_every=1))
+    assert {progress.epochs for progress in log} == {12}
 
 
 # Reports.

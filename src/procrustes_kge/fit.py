@@ -20,7 +20,7 @@ from torch import Tensor
 
 from procrustes_kge.devices import choose_device, deterministic_algorithms
 from procrustes_kge.errors import InputError
-from procrustes_kge.graph import Graph, KnownAnswers
+from procrustes_kge.graph import Graph, KnownAnswers, split_graph
 from procrustes_kge.linalg import nearest_orthogonal, nearest_orthogonal_by_products, spherise, spherise_
 from procrustes_kge.model import Procrustes, restore_relations
 from procrustes_kge.ranking import rank
@@ -28,6 +28,7 @@ from procrustes_kge.relational import RelationalMatrices, Relations
 from procrustes_kge.threads import Result, over_cores
 
 VALIDATION_TRIPLES = 1000  # enough to tell epochs apart; ranking more would cost more than training
+STAND_IN = 0.05  # share of the training triples that choose the epochs where nothing else does
 CLEAR_GAIN = 1.005  # what a pilot must gain to move the stop: few segments peak later than many
 NEARLY_THERE = 0.03  # radians: entities this close to where their triples want them turn less
 
@@ -197,14 +198,21 @@ def _inverse_norms(relations: Relations, matrices: RelationalMatrices) -> Float[
 def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None = None) -> Procrustes:
     """Return the model that full-batch PROCRUSTES learns from the graph's training triples.
 
-    The validation triples choose the number of epochs, if there are any and `patience` is not 0. `report` is called
-    with a `Progress` after every epoch, by one thread at a time.
+    The validation triples choose the number of epochs, unless `patience` is 0. Where there are none, some training
+    triples stand in for them, and are trained on like the rest once they have chosen. `report` is called with a
+    `Progress` after every epoch, by one thread at a time.
     """
     settings = settings or FitSettings()
     if len(graph.train) == 0:
         raise InputError(f"the graph {graph.name} has no training triples")
     device = choose_device(settings.device)
     with deterministic_algorithms(settings.deterministic), torch.no_grad():
+        if settings.patience and len(graph.valid) == 0:
+            drawn = split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
+            epochs = (
+                _Training(drawn, settings, device, report).train_pilot()[0] if len(drawn.valid) else settings.epochs
+            )
+            settings = replace(settings, patience=0, epochs=epochs)
         vectors = _Training(graph, settings, device, report).run()
         rotations, translations = restore_relations(vectors, graph, settings.translate, settings.workers)
     return Procrustes(graph.entities, graph.relations, vectors, rotations, translations)
