@@ -134,9 +134,9 @@ def test_training_on_a_file_answers_in_a_few_lines(procrustes):
     first, *odd = printed.splitlines()[:-4]
     assert first == "ring   40 entities · 3 relations · 82 triples"
     assert odd == [
-        "  train: 1 duplicate triple dropped",
+        "  1 duplicate triple dropped",
         "  triples from an entity to itself: 1",
-        "  relations that occur once in train: 1",
+        "  relations that occur once in train: 1 ('once')",
     ]
     assert re.fullmatch(CLOSING, "".join(printed.splitlines(keepends=True)[-4:]))
     assert load_run("runs/ring").graph.checksum == read_graph("ring.tsv").checksum
@@ -213,9 +213,9 @@ def test_recipes_are_where_settings_start(procrustes):
 
 def test_a_seed_repeats_and_an_old_run_is_replaced(procrustes, trained):
     whole = load(trained[0])
-    for seed, equal in ((1, False), (0, True)):
+    for seed, equal, told in ((1, False, ""), (0, True, "   (in place of an earlier run)")):
         printed = procrustes("train", "ring.tsv", *TINY, "--seed", seed)
-        assert printed.endswith("saved  runs/ring\n")
+        assert printed.endswith(f"saved  runs/ring{told}\n")
         assert load("runs/ring").vectors.equal(whole.vectors) == equal
 
 
@@ -277,14 +277,14 @@ def test_the_grid_is_told_and_counted(grid, name, procrustes):
 
 ODDITIES = {
     "a graph with one relation": (["a r b", "b r c", "c r a"], [], "there is one relation only"),
-    "a relation that occurs once": (["a r b", "b r c", "c s a"], [], "relations that occur once in train: 1"),
+    "a relation that occurs once": (["a r b", "b r c", "c s a"], [], "relations that occur once in train: 1 ('s')"),
     "self-loops": (["a r b", "b r b", "c s c"], [], "triples from an entity to itself: 2"),
     "entities only in test": (
         ["a r b", "b s c"],
         ["y r a", "z s a"],
         "entities in valid or test alone, of which nothing can be learned: 2",
     ),
-    "duplicates": (["a r b", "a r b", "b s c", "a r b"], [], "train: 2 duplicate triples dropped"),
+    "duplicates": (["a r b", "a r b", "b s c", "a r b"], [], "2 duplicate triples dropped"),
     "duplicates across splits": (["a r b", "b s c"], ["a r b", "c r a"], "test: 1 duplicate triple dropped"),
 }
 
@@ -360,11 +360,33 @@ def test_evaluating_in_words(procrustes, run):
     assert re.fullmatch(r"ranked 4 triples in \d+\.\d s", lines[-1])
 
 
+def test_a_run_that_is_misspelt_is_suggested(refused, procrustes, trained):
+    procrustes("train", "ring.tsv", *TINY)
+    for wrong in ("ring", "runs/rings"):
+        assert refused("evaluate", wrong) == f"error: {wrong}: no such run folder; did you mean runs/ring?\n"
+
+
+def test_the_version_is_told(procrustes):
+    assert procrustes("--version") == f"procrustes-kge {__version__}\n"
+
+
+def test_the_suffix_tells_the_format_of_an_export(procrustes, refused, run):
+    for name, kind in (("v.npy", "npy"), ("v.parquet", "parquet"), ("v.vec", "word2vec")):
+        assert json.loads(procrustes("export", run, name, "--json"))["format"] == kind
+    assert "v.bin: its suffix does not tell the format; add --format" in refused("export", run, "v.bin")
+
+
+def test_a_reader_who_has_seen_enough_does_not_stop_a_training(tmp_path):
+    command = f"{sys.executable} -m procrustes_kge train --dim 20 --epochs 1 --patience 0 --out run | head -n 1"
+    subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, check=True, capture_output=True)
+    assert load(tmp_path / "run").dim == 20
+
+
 def test_evaluating_by_relation_and_on_training_triples(procrustes, run):
     graph = load_run(run).graph
     lines = procrustes("evaluate", run, "--split", "train", "--relations", "--device", "cpu").splitlines()
     assert lines[1].startswith("train  MRR ")
-    counted = dict(re.findall(r"   (\d+) of (.+)", "\n".join(lines))[i][::-1] for i in range(3))
+    counted = dict(re.findall(r"   (\d+) ranks of (.+)", "\n".join(lines))[i][::-1] for i in range(3))
     expected = {name: 2 * int((graph.train[:, 1] == row).sum()) for row, name in enumerate(graph.relations)}
     assert {name: int(count) for name, count in counted.items()} == expected
     assert lines[-1].startswith("ranked 74 triples in")
@@ -632,7 +654,7 @@ MISTAKES = {
     # Runs.
     "run missing": (
         lambda here: ["evaluate", "gone"],
-        "gone: no such run folder; `procrustes train --out gone` makes one",
+        "gone: no such run folder; `procrustes train` makes one",
     ),
     "run is a file": (lambda here: ["predict", "ring.tsv", "-H", "e0", "-r", "next"], "ring.tsv: no such run folder"),
     "run is another folder": (
@@ -693,7 +715,7 @@ MISTAKES = {
     "export into nowhere": (with_run("export", "RUN", "gone/x.npy"), "gone: no such folder to write x.npy into"),
     "export onto a folder": (
         with_run("export", "RUN", "RUN"),
-        "RUN: is a folder, expected the name of a file to write",
+        "RUN: is a folder, expected the name of a file",
     ),
 }
 

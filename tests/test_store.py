@@ -473,7 +473,7 @@ def test_missing_folders_and_other_folders_are_told_apart(folder, tmp_path):
     for target in (missing, folder / "settings.json"):
         with pytest.raises(InputError) as caught:
             load(target)
-        assert str(caught.value) == f"{target}: no such run folder; `procrustes train --out {target}` makes one"
+        assert str(caught.value) == f"{target}: no such run folder; `procrustes train` makes one"
     with pytest.raises(
         InputError, match=r"not a run folder, it has no settings\.json; give one that `procrustes train`"
     ):
@@ -581,7 +581,7 @@ def test_exports_that_cannot_be_are_refused_and_nothing_is_touched(named, tmp_pa
         (tmp_path / "x.bin", "pickle", "unknown format 'pickle', expected npy, parquet, word2vec"),
         (tmp_path / "nowhere" / "x.npy", "npy", "nowhere: no such folder to write x.npy into"),
         (tmp_path / "train.txt" / "x.npy", "npy", r"train\.txt: no such folder to write x\.npy into"),
-        (tmp_path / "folder", "parquet", "folder: is a folder, expected the name of a file to write; try .*vectors"),
+        (tmp_path / "folder", "parquet", "folder: is a folder, expected the name of a file; try .*vectors"),
         (tmp_path / "x.txt", "npy", r"x\.txt: the names go into a \.txt file .*; end the vectors' file in \.npy"),
         (tmp_path / "train.npy", "npy", r"train\.txt: is there already, and the names would go there; choose another"),
         (tmp_path / ("x" * 300), "npy", r"cannot be written \(File name too long\)"),

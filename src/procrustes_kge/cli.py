@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from procrustes_kge import datasets
 from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
-from procrustes_kge.export import EXPORTS, export
+from procrustes_kge.export import EXPORTS, SUFFIXES, export
 from procrustes_kge.fit import RECIPES, FitSettings, fit, recipe
 from procrustes_kge.fit import Progress as FitProgress
 from procrustes_kge.footprint import Footprint, grid_intensity, measure
@@ -29,6 +30,7 @@ from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import Evaluation, evaluate, figure
 from procrustes_kge.reading import read_graph
 from procrustes_kge.store import Run, build_report, check_target, load_run, save
+from procrustes_kge.version import __version__
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -39,6 +41,24 @@ app = typer.Typer(
     help="Knowledge-graph embeddings in seconds: from a file of triples to ranked answers.\n\n"
     "Start with `procrustes train`, which needs no data of yours, then `procrustes train my-triples.tsv`.",
 )
+
+
+def _show_version(wanted: bool) -> bool:
+    if wanted:
+        print(f"procrustes-kge {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Answer what concerns no command."""
+
+
 data_app = typer.Typer(help="List the datasets known by name, or get one.")
 app.add_typer(data_app, name="data")
 
@@ -182,7 +202,7 @@ def train(
     source = _read(graph, separator=separator, header=header, valid=valid_share, test=test_share, seed=split_seed)
     folder = out or Path("runs", source.name or "graph")
     check_target(folder)
-    say = _silent if as_json else print
+    say = _silent if as_json else _say
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
@@ -194,8 +214,9 @@ def train(
     for split, evaluation in metrics.items():
         say(f"{split:<6} {evaluation}")
     content = build_report(source, settings, show.epochs, metrics, meter.footprint, device, recipe_name)
+    replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
     save(model, folder, source, settings, content, relations=not entities_only)
-    say(f"saved  {folder}")
+    say(f"saved  {folder}{replaced}")
     if as_json:
         _print_json(content)
 
@@ -228,7 +249,7 @@ def evaluate_run(
         print(f"  {view.replace('_', ' '):<12}{getattr(evaluation, view)}")
     if relations:
         for name, metrics in sorted(evaluation.relations.items(), key=lambda item: -item[1].count):
-            print(f"  {metrics}   {metrics.count:,} of {name}")
+            print(f"  {metrics}   {metrics.count:,} ranks of {name}")
     print(f"ranked {len(graph.split(split)):,} triples in {seconds:.1f} s")
 
 
@@ -276,7 +297,9 @@ def predict(
 def export_run(
     run: RunFolder,
     path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
-    kind: Annotated[str, typer.Option("--format", help=f"One of {', '.join(EXPORTS)}.")] = "npy",
+    kind: Annotated[
+        str | None, typer.Option("--format", help=f"One of {', '.join(EXPORTS)}.", show_default="by the path's suffix")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write the entity vectors with their names, for other programs.
@@ -287,10 +310,22 @@ def export_run(
     written = export(model, path, kind)
     if as_json:
         _print_json(
-            {"format": kind, "files": [str(file) for file in written], "shape": [len(model.entities), model.dim]}
+            {
+                "format": kind or SUFFIXES[path.suffix.lower()],
+                "files": [str(file) for file in written],
+                "shape": [len(model.entities), model.dim],
+            }
         )
         return
     print(f"wrote  {', '.join(map(str, written))}   {len(model.entities):,} vectors of {model.dim:,} numbers")
+
+
+def _say(line: str) -> None:
+    """Print a line; a reader who has seen enough (`| head`) does not stop a training before it is saved."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _silent(_: str) -> None:
@@ -321,9 +356,9 @@ class _FitBar:
     """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epochs it chose."""
 
     def __init__(self, settings: FitSettings) -> None:
-        self.epochs = settings.epochs
+        self.epochs, self.segments = settings.epochs, settings.segments
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
-        self.bar = _bar(TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn())
+        self.bar = _bar(TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left"))
         self.task = self.bar.add_task("", total=None, epoch=0, epochs=self.epochs, figures="")
 
     def __call__(self, progress: FitProgress) -> None:
@@ -334,7 +369,7 @@ class _FitBar:
             self.task,
             completed=progress.done,
             total=progress.total,
-            epoch=progress.epoch,
+            epoch=progress.done // self.segments,  # of all segments on average: it never goes back
             epochs=progress.epochs,
             figures="   ".join(figures),
         )

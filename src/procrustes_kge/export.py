@@ -13,16 +13,22 @@ from procrustes_kge.graph import Vocabulary
 from procrustes_kge.model import Procrustes
 
 
-def export(model: Procrustes, path: str | Path, kind: str) -> list[Path]:
-    """Write the entity vectors with their names, and return the files: a .npy has its names in a .txt beside it."""
+def export(model: Procrustes, path: str | Path, kind: str | None = None) -> list[Path]:
+    """Write the entity vectors with their names, and return the files: a .npy has its names in a .txt beside it.
+
+    Without a kind, the path's suffix says it: .npy, .parquet, or .vec and .txt for word2vec.
+    """
     target = Path(path)
-    if kind not in EXPORTS:
-        raise InputError(f"unknown format {kind!r}, expected {', '.join(EXPORTS)}")
     with told_of(target):
         if not target.parent.is_dir():
             raise InputError(f"{target.parent}: no such folder to write {target.name} into")
         if target.is_dir():
-            raise InputError(f"{target}: is a folder, expected the name of a file to write; try {target / 'vectors'}")
+            raise InputError(f"{target}: is a folder, expected the name of a file; try {target / 'vectors'}.npy")
+    kind = kind or SUFFIXES.get(target.suffix.lower())
+    if kind is None:
+        raise InputError(f"{target}: its suffix does not tell the format; add --format, one of {', '.join(EXPORTS)}")
+    if kind not in EXPORTS:
+        raise InputError(f"unknown format {kind!r}, expected {', '.join(EXPORTS)}")
     table = model.vectors.flatten(1).cpu().numpy()
     with scratch_folder(target) as scratch:
         written = EXPORTS[kind](scratch, target.name, table, model.entities)
@@ -78,3 +84,4 @@ def _export_word2vec(scratch: Path, name: str, table: np.ndarray, names: Vocabul
 
 
 EXPORTS = {"npy": _export_npy, "parquet": _export_parquet, "word2vec": _export_word2vec}
+SUFFIXES = {".npy": "npy", ".parquet": "parquet", ".vec": "word2vec", ".txt": "word2vec"}

@@ -203,6 +203,8 @@ def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None
     `Progress` after every epoch, by one thread at a time.
     """
     settings = settings or FitSettings()
+    if not isinstance(graph, Graph):
+        raise InputError(f"a {type(graph).__name__} given, expected a Graph; read_graph makes one of it")
     if len(graph.train) == 0:
         raise InputError(f"the graph {graph.name} has no training triples")
     device = choose_device(settings.device)

@@ -268,6 +268,8 @@ def _advice(text: str, line: str, separator: str, columns: int) -> str:
         if other != separator and other in line and _share_of_triples(tested, other) == 1.0:
             shown = "tab" if other == "\t" else repr(other)
             return f"is the separator a {word}? try --separator {shown}"
+    if columns == 1 and len(line.split()) > 3:
+        return "names with spaces in them need tabs between the columns"
     if columns < 3:
         return "complete the line or remove it"
     if separator in QUOTING_SEPARATORS:

@@ -129,11 +129,12 @@ class Graph:
         triples = torch.cat([self.train, self.valid, self.test])
         loops = int((triples[:, 0] == triples[:, 2]).sum())
         counts = torch.bincount(self.train[:, 1], minlength=len(self.relations))
-        once, untrained = int((counts == 1).sum()), int((counts == 0).sum())
+        once = [self.relations[index] for index in torch.nonzero(counts == 1).flatten().tolist()]
+        untrained = int((counts == 0).sum())
         unseen = int((~self.seen).sum())
         remarks = {
             f"triples from an entity to itself: {loops:,}": loops,
-            f"relations that occur once in train: {once:,}": once,
+            f"relations that occur once in train: {len(once):,} ({_listed(once, 3)})": once,
             f"entities in valid or test alone, of which nothing can be learned: {unseen:,}": unseen,
             f"relations in valid or test alone, of which nothing can be learned: {untrained:,}": untrained,
             "there is one relation only": len(self.relations) == 1,

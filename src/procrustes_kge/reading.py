@@ -138,7 +138,8 @@ def _encode(name: str, columns: Mapping[str, formats.Columns], labels: Mapping[s
         start += len(part)
         triples[split] = torch.from_numpy(np.ascontiguousarray(part[fresh]))
         if dropped := len(part) - int(fresh.sum()):
-            notes.append(f"{split}: {formats.counted(dropped, 'duplicate triple')} dropped")
+            note = f"{formats.counted(dropped, 'duplicate triple')} dropped"
+            notes.append(f"{split}: {note}" if len(columns) > 1 else note)
     return Graph(
         name,
         Vocabulary(entities, "entity", labels),

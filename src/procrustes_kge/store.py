@@ -11,8 +11,9 @@ report.json          dataset, settings, metrics, footprint, versions
 from __future__ import annotations
 
 import dataclasses
-import os
+import difflib
 import platform
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,8 +102,12 @@ def check_target(folder: str | Path) -> None:
         if there and Path.cwd().is_relative_to(target.resolve()):
             raise InputError(f"{target}: you are inside this folder, so it is not replaced; choose another --out")
         parent = nearest_folder(target)
-        if not (parent.is_dir() and os.access(parent, os.W_OK | os.X_OK)):
-            raise InputError(f"{target}: {parent} is not a folder that can be written to; choose another --out")
+        try:
+            tempfile.TemporaryDirectory(dir=parent).cleanup()  # asking for permissions does not tell all
+        except OSError:
+            raise InputError(
+                f"{target}: {parent} is not a folder that can be written to; choose another --out"
+            ) from None
 
 
 def _names(named: Graph | Procrustes) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -111,6 +116,13 @@ def _names(named: Graph | Procrustes) -> tuple[tuple[str, ...], tuple[str, ...]]
 
 def _is_run(folder: Path) -> bool:
     return (folder / "settings.json").is_file() and (folder / "model.safetensors").is_file()
+
+
+def _siblings(folder: Path) -> list[Path]:
+    """Return the folders beside this one whose names are near to its own."""
+    parent = folder.parent
+    names = [each.name for each in parent.iterdir() if each.is_dir()] if parent.is_dir() else []
+    return [parent / name for name in difflib.get_close_matches(folder.name, names)]
 
 
 def _guests(folder: Path) -> list[str]:
@@ -161,7 +173,11 @@ def load_run(folder: str | Path) -> Run:
     """Return all that a run folder holds; refuse one that is missing, damaged or of another version."""
     source = Path(folder)
     if not source.is_dir():
-        raise InputError(f"{source}: no such run folder; `procrustes train --out {source}` makes one")
+        others = [
+            str(each) for each in (Path("runs", source.name), *_siblings(source)) if (each / "settings.json").is_file()
+        ]
+        hint = f"did you mean {others[0]}?" if others else "`procrustes train` makes one"
+        raise InputError(f"{source}: no such run folder; {hint}")
     if not (source / "settings.json").is_file():
         raise InputError(f"{source}: not a run folder, it has no settings.json; give one that `procrustes train` wrote")
     from safetensors import SafetensorError
