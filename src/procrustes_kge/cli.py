@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import io
-import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,21 +13,24 @@ from pathlib import Path
 from typing import Annotated, Any, get_type_hints, no_type_check
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from procrustes_kge import datasets
 from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
 from procrustes_kge.export import EXPORTS, SUFFIXES, export
 from procrustes_kge.fit import RECIPES, FitSettings, fit, recipe
-from procrustes_kge.fit import Progress as FitProgress
-from procrustes_kge.footprint import Footprint, grid_intensity, measure
+from procrustes_kge.footprint import grid_intensity, measure
 from procrustes_kge.graph import SPLITS, Graph
-from procrustes_kge.model import Procrustes
-from procrustes_kge.ranking import Evaluation, evaluate, figure
-from procrustes_kge.reading import read_graph
 from procrustes_kge.store import Run, build_report, check_target, load_run, save
+from procrustes_kge.terminal import (
+    FitBar,
+    cost_line,
+    print_json,
+    rank_with_bar,
+    read_with_bar,
+    say_line,
+    say_nothing,
+)
 from procrustes_kge.version import __version__
 
 app = typer.Typer(
@@ -122,7 +123,7 @@ def data(context: typer.Context, as_json: Json = False) -> None:
 def _list_datasets(as_json: bool) -> None:
     known = list(datasets.DATASETS.values())
     if as_json:
-        _print_json(
+        print_json(
             {
                 each.name: {
                     "summary": each.summary,
@@ -155,11 +156,11 @@ def data_get(
     name = datasets.dataset(name).name
     if Path(name).exists():
         raise InputError(f"{name}: a file or folder here has this name and would be read instead; run this elsewhere")
-    graph = _read(name)
+    graph = read_with_bar(name)
     if as_json:
         counts = {"entities": len(graph.entities), "relations": len(graph.relations)}
         triples = {split: len(graph.split(split)) for split in SPLITS}
-        _print_json({"dataset": graph.name, "checksum": graph.checksum, **counts, "triples": triples})
+        print_json({"dataset": graph.name, "checksum": graph.checksum, **counts, "triples": triples})
         return
     print(graph.describe())
     for head, relation, tail in graph.train[:3].tolist():
@@ -199,18 +200,20 @@ def train(
     device = choose_device(settings.device)
     if out is not None:
         check_target(out)
-    source = _read(graph, separator=separator, header=header, valid=valid_share, test=test_share, seed=split_seed)
+    source = read_with_bar(
+        graph, separator=separator, header=header, valid=valid_share, test=test_share, seed=split_seed
+    )
     folder = out or Path("runs", source.name or "graph")
     check_target(folder)
-    say = _silent if as_json else _say
+    say = say_nothing if as_json else say_line
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
-    show = _FitBar(settings)
+    show = FitBar(settings)
     with show.bar, measure(grid, device) as meter:
         model = fit(source, settings, show)
-    say(_cost(meter.footprint, show.epochs))
-    metrics = {split: _ranked(model, source, split) for split in SPLITS[1:] if len(source.split(split))}
+    say(cost_line(meter.footprint, show.epochs))
+    metrics = {split: rank_with_bar(model, source, split) for split in SPLITS[1:] if len(source.split(split))}
     for split, evaluation in metrics.items():
         say(f"{split:<6} {evaluation}")
     content = build_report(source, settings, show.epochs, metrics, meter.footprint, device, recipe_name)
@@ -218,7 +221,7 @@ def train(
     save(model, folder, source, settings, content, relations=not entities_only)
     say(f"saved  {folder}{replaced}")
     if as_json:
-        _print_json(content)
+        print_json(content)
 
 
 @app.command("evaluate")
@@ -236,10 +239,10 @@ def evaluate_run(
     opened = load_run(run)
     graph = _graph_of(opened, run)
     started = time.perf_counter()
-    evaluation = _ranked(opened.model.to(choose_device(device)), graph, split)
+    evaluation = rank_with_bar(opened.model.to(choose_device(device)), graph, split)
     seconds = time.perf_counter() - started
     if as_json:
-        _print_json(
+        print_json(
             {"run": str(run), "dataset": graph.name, "seconds": seconds, "metrics": {split: evaluation.as_dict()}}
         )
         return
@@ -279,7 +282,7 @@ def predict(
     found = model.answers(entity, question, count + len(sources) if new else count)
     answers = [answer for answer in found if not (new and answer.name in sources)][:count]
     if as_json:
-        _print_json(
+        print_json(
             {
                 "relation": relation,
                 "head" if head is not None else "tail": model.entities[entity],
@@ -309,7 +312,7 @@ def export_run(
     model = load_run(run).model
     written = export(model, path, kind)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "format": kind or SUFFIXES[path.suffix.lower()],
                 "files": [str(file) for file in written],
@@ -318,68 +321,6 @@ def export_run(
         )
         return
     print(f"wrote  {', '.join(map(str, written))}   {len(model.entities):,} vectors of {model.dim:,} numbers")
-
-
-def _say(line: str) -> None:
-    """Print a line; a reader who has seen enough (`| head`) does not stop a training before it is saved."""
-    try:
-        print(line, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def _silent(_: str) -> None:
-    """Say nothing: the output is JSON."""
-
-
-def _read(source: str, **options: Any) -> Graph:
-    """Read a graph, with a bar while files are downloaded."""
-    bar = _bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    tasks: dict[str, Any] = {}
-
-    def show(file: str, done: int, total: int | None) -> None:
-        if file not in tasks:
-            tasks[file] = bar.add_task(file, total=total)
-        bar.update(tasks[file], completed=done)
-
-    with bar:
-        return read_graph(source, progress=show, **options)
-
-
-def _bar(*columns: Any) -> Progress:
-    """Return a progress bar on standard error, silent when that is not a terminal."""
-    console = Console(stderr=True)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-class _FitBar:
-    """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epochs it chose."""
-
-    def __init__(self, settings: FitSettings) -> None:
-        self.epochs, self.segments = settings.epochs, settings.segments
-        words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
-        self.bar = _bar(TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left"))
-        self.task = self.bar.add_task("", total=None, epoch=0, epochs=self.epochs, figures="")
-
-    def __call__(self, progress: FitProgress) -> None:
-        self.epochs = progress.epochs
-        figures = [f"loss {progress.loss:.5g}"] if progress.loss is not None else []
-        figures += [f"valid MRR {figure(progress.valid_mrr)}"] if progress.valid_mrr is not None else []
-        self.bar.update(
-            self.task,
-            completed=progress.done,
-            total=progress.total,
-            epoch=progress.done // self.segments,  # of all segments on average: it never goes back
-            epochs=progress.epochs,
-            figures="   ".join(figures),
-        )
-
-
-def _ranked(model: Procrustes, graph: Graph, split: str) -> Evaluation:
-    """Rank a split, with a bar."""
-    with _bar(TextColumn(f"ranking {split}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
-        task = bar.add_task("", total=None)
-        return evaluate(model, graph, split, lambda done, total: bar.update(task, completed=done, total=total))
 
 
 def _graph_of(opened: Run, folder: Path) -> Graph:
@@ -399,19 +340,3 @@ def _known_answers(graph: Graph | None, entity: int, question: int) -> dict[str,
         answers = triples[(triples[:, 0] == entity) & (triples[:, 1] == relation), 2]
         found.update({graph.entities[answer]: split for answer in answers.tolist()})
     return found
-
-
-def _cost(footprint: Footprint, epochs: int) -> str:
-    """Return the closing line on what the training cost."""
-    memory = f"peak {footprint.peak_memory_mb:,.0f} MB"
-    if footprint.gpu_peak_memory_mb:
-        memory += f" + {footprint.gpu_peak_memory_mb:,.0f} MB GPU"
-    return (
-        f"fitted {epochs} epochs in {footprint.seconds:.1f} s   {memory}   {footprint.kwh * 1000:.2g} Wh   "
-        f"{footprint.g_co2:.2g} g CO2 ({'estimated' if footprint.estimated else 'measured'}, {footprint.grid})"
-    )
-
-
-def _print_json(content: Any) -> None:
-    readable = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    print(json.dumps(content, indent=2, ensure_ascii=not readable))
