@@ -1,9 +1,12 @@
-"""The README keeps its word: its Python runs, and its table is the one that the result files give."""
+"""README and docs keep their word: the Python runs, and the tables are those that the result files give."""
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+from procrustes_kge.ranking import figure
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -24,3 +27,12 @@ def test_the_results_table_comes_from_the_result_files():
     ).stdout
     (shown,) = re.findall(r"<!-- results -->\n(.*?)<!-- /results -->", README, flags=re.DOTALL)
     assert shown == printed
+
+
+def test_the_table_of_steps_comes_from_its_result_file():
+    rows = json.loads((ROOT / "benchmarks" / "results" / "steps.json").read_text(encoding="utf-8"))["rows"]
+    text = (ROOT / "docs" / "maths.md").read_text(encoding="utf-8")
+    for step in ("adam", "turn"):
+        (line,) = re.findall(rf"^\| `{step}` \| (.+)$", text, flags=re.MULTILINE)
+        shown = re.findall(r"(\.\d{3}) after (\d+)", line)
+        assert shown == [(figure(row["valid_mrr"]), str(row["epochs"])) for row in rows if row["step"] == step]

@@ -69,7 +69,7 @@ class FitBar:
             self.task,
             completed=progress.done,
             total=progress.total,
-            epoch=progress.done // self.segments,  # of all segments on average: it never goes back
+            epoch=progress.done // self.segments,  # of all segments on average, as the bar shows it
             epochs=progress.epochs,
             figures="   ".join(figures),
         )
