@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 import records
-from procrustes_kge import Graph, evaluate, fit, read_graph, recipe
+from procrustes_kge import FitSettings, Graph, evaluate, fit, read_graph
 
 
 def pykeen_seconds(graph: Graph, dim: int) -> dict[str, float]:
@@ -50,7 +50,7 @@ def main() -> None:
     graph = read_graph("wn18rr")
     reports: list[dict[str, Any]] = []
     for seed in range(arguments.seeds):
-        settings = replace(recipe("fast"), dim=500, device="cpu", seed=seed)
+        settings = FitSettings(dim=500, device="cpu", seed=seed)
         reports.append(records.trained(graph, settings, "fast"))
     model = fit(graph, replace(settings, epochs=1, patience=0))
     started = time.perf_counter()

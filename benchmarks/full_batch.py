@@ -40,7 +40,7 @@ def main() -> None:
         graph = read_graph(dataset)
         reports = []
         for seed in range(arguments.seeds):
-            settings = replace(recipe(chosen, dataset), seed=seed, device=arguments.device, **changes)
+            settings = replace(recipe(chosen, graph, arguments.device), seed=seed, **changes)
             reports.append(records.trained(graph, settings, chosen))
         records.write(name, {"commit": arguments.commit, "runs": reports}, arguments.folder)
         lines.append(records.row(name, reports))

@@ -9,17 +9,18 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from procrustes_kge import FitSettings, Graph, evaluate, fit
+from procrustes_kge import Graph, evaluate, learn
 from procrustes_kge.devices import choose_device
 from procrustes_kge.fit import Progress
 from procrustes_kge.footprint import measure
 from procrustes_kge.ranking import figure
+from procrustes_kge.recipes import Settings
 from procrustes_kge.store import build_report
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def trained(graph: Graph, settings: FitSettings, recipe: str) -> dict[str, Any]:
+def trained(graph: Graph, settings: Settings, recipe: str) -> dict[str, Any]:
     """Train once, rank valid and test, and return the report that a run folder would hold."""
     device, last = choose_device(settings.device), Progress(0, 1, 0, settings.epochs)
 
@@ -28,7 +29,7 @@ def trained(graph: Graph, settings: FitSettings, recipe: str) -> dict[str, Any]:
         last = progress
 
     with measure(device=device) as meter:
-        model = fit(graph, settings, remember)
+        model = learn(graph, settings, remember)
     metrics = {split: evaluate(model, graph, split) for split in ("valid", "test")}
     report = build_report(graph, settings, last.epochs, metrics, meter.footprint, device, recipe)
     for figures in report["metrics"].values():

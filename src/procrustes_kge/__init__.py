@@ -1,17 +1,22 @@
 """Knowledge-graph embeddings in seconds, by closed-form Orthogonal Procrustes Analysis."""
 
+from procrustes_kge.contrast import ContrastSettings, DivergedError, contrast
 from procrustes_kge.errors import InputError
 from procrustes_kge.export import export
-from procrustes_kge.fit import FitSettings, fit, recipe
+from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import Graph, split_graph
-from procrustes_kge.model import Answer, Procrustes, restore_relations
+from procrustes_kge.model import Answer, Procrustes
 from procrustes_kge.ranking import Evaluation, LinkPredictor, Metrics, evaluate
 from procrustes_kge.reading import read_graph, write_graph
+from procrustes_kge.recipes import learn, recipe
+from procrustes_kge.restoring import restore_relations
 from procrustes_kge.store import load, save
 from procrustes_kge.version import __version__
 
 __all__ = [
     "Answer",
+    "ContrastSettings",
+    "DivergedError",
     "Evaluation",
     "FitSettings",
     "Graph",
@@ -20,9 +25,11 @@ __all__ = [
     "Metrics",
     "Procrustes",
     "__version__",
+    "contrast",
     "evaluate",
     "export",
     "fit",
+    "learn",
     "load",
     "read_graph",
     "recipe",

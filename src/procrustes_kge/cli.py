@@ -10,17 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints, no_type_check
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, no_type_check
 
 import typer
 
 from procrustes_kge import datasets
+from procrustes_kge.budget import parse_size, parse_time, plan
+from procrustes_kge.contrast import DivergedError
 from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
 from procrustes_kge.export import EXPORTS, SUFFIXES, export
-from procrustes_kge.fit import RECIPES, FitSettings, fit, recipe
 from procrustes_kge.footprint import grid_intensity, measure
 from procrustes_kge.graph import SPLITS, Graph
+from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, Settings, learn, recipe
 from procrustes_kge.store import Run, build_report, check_target, load_run, save
 from procrustes_kge.terminal import (
     FitBar,
@@ -30,8 +33,11 @@ from procrustes_kge.terminal import (
     read_with_bar,
     say_line,
     say_nothing,
+    warnings_as_notes,
 )
 from procrustes_kge.version import __version__
+
+A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -82,21 +88,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command one option per field of FitSettings; those that are used arrive as `changes`."""
-    hints = get_type_hints(FitSettings, include_extras=True)
-    options = []
-    for field in fields(FitSettings):
-        kind, words = hints[field.name].__origin__, hints[field.name].__metadata__[0]
-        flag = "--" + field.name.replace("_", "-")
-        option = typer.Option(
-            f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
-            help=f"{words[0].upper()}{words[1:]}. (fast: {field.default})",
-            rich_help_panel="Settings, where they differ from the recipe",
-        )
-        annotation: Any = Annotated[kind | None, option]
-        options.append(
-            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        )
+    """Give a command one option per field of any method's settings; those that are used arrive as `changes`."""
+    names = list(dict.fromkeys(field.name for kind in METHODS.values() for field in fields(kind)))
+    options = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name))
+        for name in names
+    ]
     own = [
         parameter
         for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
@@ -105,11 +102,46 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def wrapped(**values: Any) -> None:
-        chosen = {field.name: values.pop(field.name) for field in fields(FitSettings)}
+        chosen = {name: values.pop(name) for name in names}
         command(**values, changes={name: value for name, value in chosen.items() if value is not None})
 
     wrapped.__signature__ = inspect.Signature(own + options)  # type: ignore[attr-defined]
     return wrapped
+
+
+def _option(name: str) -> Any:
+    """Return the option of a setting: its values and words are those of every method that has it."""
+    hints = [
+        get_type_hints(kind, include_extras=True)[name]
+        for kind in METHODS.values()
+        if name in {field.name for field in fields(kind)}
+    ]
+    kinds = [hint.__origin__ for hint in hints]
+    kind = kinds[0]
+    if get_origin(kind) is Literal:
+        kind = Literal[tuple(dict.fromkeys(word for each in kinds for word in get_args(each)))]
+    elif get_origin(kind) in (Union, UnionType):
+        kind = str  # a number or a word: the settings tell them apart
+    words = "; or ".join(dict.fromkeys(hint.__metadata__[0] for hint in hints))
+    recipes = [each for each in RECIPES if hasattr(recipe(each, device="cpu"), name)]
+    which = "every recipe" if len(recipes) == len(RECIPES) else ", ".join(recipes)
+    flag = "--" + name.replace("_", "-")
+    option = typer.Option(
+        f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
+        help=f"{words[0].upper()}{words[1:]}.",
+        rich_help_panel=f"Settings of {which}, where they differ from the recipe's own",
+    )
+    return Annotated[kind | None, option]
+
+
+def _changed(settings: Settings, changes: dict[str, Any], recipe_name: str) -> Settings:
+    """Return settings with some fields changed; refuse fields that the recipe's method does not have."""
+    for name in changes:
+        if not hasattr(settings, name):
+            has = [each for each in RECIPES if hasattr(recipe(each, device="cpu"), name)]
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"{flag} is no setting of the recipe {recipe_name}, but of {', '.join(has)}; add --recipe")
+    return replace(settings, **changes)
 
 
 @data_app.callback(invoke_without_command=True)
@@ -174,8 +206,19 @@ def train(
         str, typer.Argument(help="A dataset's name, a file of triples, or a folder with train, valid and test files.")
     ] = datasets.DEFAULT,
     recipe_name: Annotated[
-        str, typer.Option("--recipe", help=f"Settings to start from: {' or '.join(RECIPES)}.")
-    ] = "fast",
+        str | None,
+        typer.Option(
+            "--recipe",
+            help=f"Settings to start from: {', '.join(RECIPES)}.",
+            show_default=f"{DEFAULT}, fitted to a minute",
+        ),
+    ] = None,
+    time_budget: Annotated[
+        str | None, typer.Option("--time", help="Time to fit the settings to, such as 60s or 10m.")
+    ] = None,
+    memory_budget: Annotated[
+        str | None, typer.Option("--memory", help="Memory to fit the settings to, such as 4GB.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Run folder to write.", show_default="runs/NAME")] = None,
     entities_only: Annotated[bool, typer.Option(help="Save entities alone; relations follow from them.")] = False,
     separator: Annotated[str | None, typer.Option(help="Between columns: tab, comma, space, or a character.")] = None,
@@ -196,8 +239,11 @@ def train(
     """
     # What can be wrong without the graph is told before it is read, or downloaded.
     grid_intensity(grid)
-    settings = replace(recipe(recipe_name, Path(graph).name), **changes)
-    device = choose_device(settings.device)
+    seconds = parse_time(time_budget) if time_budget else A_MINUTE if recipe_name is None else None
+    memory = parse_size(memory_budget) if memory_budget else None
+    recipe_name, wanted = recipe_name or DEFAULT, changes.get("device", "auto")
+    _changed(recipe(recipe_name, device=wanted), changes, recipe_name)
+    device = choose_device(wanted)
     if out is not None:
         check_target(out)
     source = read_with_bar(
@@ -209,9 +255,16 @@ def train(
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
+    planned = plan(source, _changed(recipe(recipe_name, source, wanted), changes, recipe_name), seconds, memory)
+    settings = planned.settings
+    say(f"{recipe_name}: {planned}")
     show = FitBar(settings)
-    with show.bar, measure(grid, device) as meter:
-        model = fit(source, settings, show)
+    with show.bar, measure(grid, device) as meter, warnings_as_notes():
+        try:
+            model = learn(source, settings, show)
+        except DivergedError as error:
+            save(error.model, folder, source, settings, {"diverged": str(error)})
+            raise InputError(f"{error}; the last good weights are in {folder}") from None
     say(cost_line(meter.footprint, show.epochs))
     metrics = {split: rank_with_bar(model, source, split) for split in SPLITS[1:] if len(source.split(split))}
     for split, evaluation in metrics.items():

@@ -12,19 +12,22 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Annotated, Literal, get_args, get_type_hints
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from procrustes_kge.checks import check_choices, check_range, check_segments, check_whole
 from procrustes_kge.devices import choose_device, deterministic_algorithms
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, KnownAnswers, split_graph
 from procrustes_kge.linalg import nearest_orthogonal, nearest_orthogonal_by_products, spherise, spherise_
-from procrustes_kge.model import Procrustes, restore_relations
+from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import rank
 from procrustes_kge.relational import RelationalMatrices, Relations
+from procrustes_kge.restoring import restore_relations
+from procrustes_kge.steps import Adam
 from procrustes_kge.threads import Result, over_cores
 
 VALIDATION_TRIPLES = 1000  # enough to tell epochs apart; ranking more would cost more than training
@@ -56,56 +59,16 @@ class FitSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
-        for name in ("dim", "segment", "epochs", "pilot", "validate_every"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} {getattr(self, name)}, expected a whole number of at least 1")
-        for name in ("patience", "workers"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} {getattr(self, name)}, expected a whole number of at least 0")
-        if self.dim % self.segment:
-            near = [count * self.segment for count in (self.dim // self.segment, self.dim // self.segment + 1)]
-            tries = " or ".join(str(dim) for dim in near if dim > 0)
-            raise InputError(f"dimension {self.dim} does not divide into segments of {self.segment}; try {tries}")
-        if not 0 < self.learning_rate <= 1000:
-            raise InputError(
-                f"learning rate {self.learning_rate}, expected a number above 0 and up to 1000, such as 0.05"
-            )
-        for name in ("step", "loss"):
-            known = get_args(get_type_hints(type(self))[name])
-            if getattr(self, name) not in known:
-                raise InputError(f"unknown {name} {getattr(self, name)!r}, expected {' or '.join(known)}")
+        check_choices(self)
+        check_whole(self, ("dim", "segment", "epochs", "pilot", "validate_every"), least=1)
+        check_whole(self, ("patience", "workers"), least=0)
+        check_segments(self.dim, self.segment)
+        check_range(self, "learning_rate", 1000, above=True, example=0.05)
 
     @property
     def segments(self) -> int:
         """How many segments a vector has."""
         return self.dim // self.segment
-
-
-PAPER = FitSettings(
-    dim=2000,
-    segment=20,
-    step="adam",
-    loss="norm",
-    translate=False,
-    learning_rate=0.001,
-    epochs=1000,
-    validate_every=25,
-    patience=6,
-)
-RECIPES: dict[str, Callable[[str], FitSettings]] = {
-    "fast": lambda dataset: FitSettings(),
-    # The paper tunes these two per dataset; WN18RR's serve for the rest.
-    "paper": lambda dataset: (
-        replace(PAPER, learning_rate=0.05, epochs=200, validate_every=4) if dataset.lower() == "fb15k-237" else PAPER
-    ),
-}
-
-
-def recipe(name: str, dataset: str = "") -> FitSettings:
-    """Return the settings of a named recipe, for the dataset of this name where it makes a difference."""
-    if name not in RECIPES:
-        raise InputError(f"unknown recipe {name!r}, expected {' or '.join(RECIPES)}")
-    return RECIPES[name](dataset)
 
 
 @dataclass(frozen=True)
@@ -143,18 +106,9 @@ class Segments:
         return cls(numbers, vectors, vectors.new_zeros(len(numbers)))
 
     @cached_property
-    def moments(self) -> tuple[Tensor, Tensor]:
-        """Adam's running means of the gradient and of its square."""
-        return torch.zeros_like(self.vectors), torch.zeros_like(self.vectors)
-
-    def adam_(self, gradient: Float[Tensor, "segments entities width"], rate: float) -> None:
-        """Move the vectors by Adam, in place."""
-        keep_mean, keep_square = 0.9, 0.999
-        mean, square = self.moments
-        mean.lerp_(gradient, 1 - keep_mean)
-        square.mul_(keep_square).addcmul_(gradient, gradient, value=1 - keep_square)
-        scale = (square / (1 - keep_square ** (self.epoch + 1))).sqrt_().add_(1e-8)
-        self.vectors.addcdiv_(mean, scale, value=-rate / (1 - keep_mean ** (self.epoch + 1)))
+    def adam(self) -> Adam:
+        """Adam and what it remembers; not made for the other step."""
+        return Adam(self.vectors)
 
     def turn_(self, wanted: Float[Tensor, "segments entities width"], angle: float) -> None:
         """Turn every vector by `angle` towards where its triples want it, in place."""
@@ -178,7 +132,7 @@ def train_epoch(segments: Segments, matrices: RelationalMatrices, settings: FitS
         segments.loss = relations.residuals.sqrt().sum(dim=1)
     pull = matrices.pull(sums, relations, weights)
     if settings.step == "adam":
-        segments.adam_(mass * vectors - pull, settings.learning_rate)
+        segments.adam(vectors, mass * vectors - pull, settings.learning_rate)
     else:
         segments.turn_(pull.div_(mass.clamp_min(torch.finfo(mass.dtype).tiny)), settings.learning_rate)
     segments.epoch += 1
@@ -203,10 +157,7 @@ def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None
     `Progress` after every epoch, by one thread at a time.
     """
     settings = settings or FitSettings()
-    if not isinstance(graph, Graph):
-        raise InputError(f"a {type(graph).__name__} given, expected a Graph; read_graph makes one of it")
-    if len(graph.train) == 0:
-        raise InputError(f"the graph {graph.name} has no training triples")
+    check_trainable(graph)
     device = choose_device(settings.device)
     with deterministic_algorithms(settings.deterministic), torch.no_grad():
         if settings.patience and len(graph.valid) == 0:
@@ -218,6 +169,14 @@ def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None
         vectors = _Training(graph, settings, device, report).run()
         rotations, translations = restore_relations(vectors, graph, settings.translate, settings.workers)
     return Procrustes(graph.entities, graph.relations, vectors, rotations, translations)
+
+
+def check_trainable(graph: Graph) -> None:
+    """Refuse what nothing can be learned from."""
+    if not isinstance(graph, Graph):
+        raise InputError(f"a {type(graph).__name__} given, expected a Graph; read_graph makes one of it")
+    if len(graph.train) == 0:
+        raise InputError(f"the graph {graph.name} has no training triples")
 
 
 class _Training:
@@ -293,7 +252,7 @@ class _Training:
             self.graph.relations,
             torch.cat([vectors for vectors, _ in parts]).transpose(0, 1).contiguous(),
             rotations,
-            torch.cat(shifts).transpose(0, 1) if shifts else None,
+            both_ways(rotations, torch.cat(shifts).transpose(0, 1)) if shifts else None,
         )
 
     @cached_property

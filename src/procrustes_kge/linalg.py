@@ -6,6 +6,8 @@ dimensions are segments, which never meet in training, so every function works o
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -81,13 +83,14 @@ def procrustes_step(
     rotation: Float[Tensor, "*batch d d"],
     gradient: Float[Tensor, "*batch d d"],
     bound: Float[Tensor, "*batch"],
+    polar: Callable[[Tensor], Tensor] = nearest_orthogonal,
 ) -> Float[Tensor, "*batch d d"]:
     """Return nearest_orthogonal(L·Q − ∂loss/∂Q): the best next Q under a quadratic bound of curvature L.
 
     On orthogonal matrices (L/2)‖Q − Q₀‖² is constant but for L·⟨Q, Q₀⟩, so minimising the bound is a Procrustes
     problem. The loss cannot rise if L is at least its largest curvature; with L = 0 and gradient −M it is Eq. 3.
     """
-    return nearest_orthogonal(bound[..., None, None] * rotation - gradient)
+    return polar(bound[..., None, None] * rotation - gradient)
 
 
 def bag_sum(

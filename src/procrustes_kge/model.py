@@ -11,9 +11,6 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, Vocabulary
-from procrustes_kge.linalg import nearest_orthogonal
-from procrustes_kge.relational import RelationalMatrices, Relations
-from procrustes_kge.threads import over_cores
 
 
 class Answer(NamedTuple):
@@ -26,13 +23,18 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Procrustes:
-    """Unit segments for every entity, and an orthogonal matrix per relation and segment: t ≈ h Q + b."""
+    """Vectors in segments for every entity, and an orthogonal matrix per relation and segment.
+
+    A direction is a relation asked for tails (r) or for heads (r + R), which turns by Qᵀ instead of Q. Where there are
+    scales c and translations b, each direction has its own: the answer is sought at c ∘ (x Q) + b.
+    """
 
     entities: Vocabulary
     relations: Vocabulary
     vectors: Float[Tensor, "entities segments width"]
     rotations: Float[Tensor, "relations segments width width"]
-    translations: Float[Tensor, "relations segments width"] | None = None
+    translations: Float[Tensor, "directions segments width"] | None = None
+    scales: Float[Tensor, "directions segments width"] | None = None
 
     @property
     def dim(self) -> int:
@@ -46,22 +48,24 @@ class Procrustes:
     def query(
         self, encoded: Procrustes, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]
     ) -> Float[Tensor, "b d"]:
-        """Return h Q + b for tails, and (t − b) Qᵀ for heads: the same relation read backwards (relation r + R)."""
+        """Return c ∘ (h Q) + b for tails, and c ∘ (t Qᵀ) + b for heads (relation r + R)."""
         asked = encoded.vectors[heads]
         wanted = torch.empty_like(asked)
         for relation in relations.unique().tolist():
             rows = relations == relation
-            forward, index = relation < len(self.relations), relation % len(self.relations)
-            rotation, points = encoded.rotations[index], asked[rows].transpose(0, 1)
-            shift = 0 if encoded.translations is None else encoded.translations[index][:, None]
-            turned = points @ rotation + shift if forward else (points - shift) @ rotation.mT
+            rotation = encoded.rotations[relation % len(self.relations)]
+            turned = asked[rows].transpose(0, 1) @ (rotation if relation < len(self.relations) else rotation.mT)
+            if encoded.scales is not None:
+                turned = turned * encoded.scales[relation][:, None]
+            if encoded.translations is not None:
+                turned = turned + encoded.translations[relation][:, None]
             wanted[rows] = turned.transpose(0, 1)
         return wanted.flatten(1)
 
     def scores(
         self, encoded: Procrustes, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
     ) -> Float[Tensor, "b n"]:
-        """Return dot products: for unit segments −‖q − t‖² = 2 q·t − const, so distance and product rank alike."""
+        """Return dot products. For unit segments −‖q − t‖² = 2 q·t − const: distance and product rank alike."""
         table = encoded.vectors.flatten(1)
         if candidates is None:
             return queries @ table.T
@@ -87,36 +91,22 @@ class Procrustes:
 
     def to(self, device: torch.device | str) -> Procrustes:
         """Return the same model on another device."""
-        moved: dict[str, Any] = {"vectors": self.vectors.to(device), "rotations": self.rotations.to(device)}
-        if self.translations is not None:
-            moved["translations"] = self.translations.to(device)
+        moved: dict[str, Any] = {name: table.to(device) for name, table in self.tables().items()}
         return replace(self, **moved)
 
+    def tables(self) -> dict[str, Tensor]:
+        """Return every table that there is, by its name."""
+        tables = {
+            "vectors": self.vectors,
+            "rotations": self.rotations,
+            "translations": self.translations,
+            "scales": self.scales,
+        }
+        return {name: table for name, table in tables.items() if table is not None}
 
-def restore_relations(
-    vectors: Float[Tensor, "entities segments width"], graph: Graph, translate: bool = True, workers: int = 0
-) -> tuple[Float[Tensor, "relations segments width width"], Float[Tensor, "relations segments width"] | None]:
-    """Return the rotations (and translations) that training gave to these entity vectors, by Eq. 3 alone.
 
-    The entities determine the relations: a saved model may leave them out. `translate` is as it was in training.
-    Solved in float64, so that rotations are orthogonal to the last digit of float32.
-    """
-    if vectors.ndim != 3:
-        raise InputError(f"vectors of shape {tuple(vectors.shape)}, expected [entities, segments, width]")
-    entities, segments, width = vectors.shape
-    if entities != len(graph.entities):
-        raise InputError(f"vectors of {entities:,} entities, but the graph {graph.name} has {len(graph.entities):,}")
-    matrices = RelationalMatrices.of(graph.train.to(vectors.device), entities, len(graph.relations))
-
-    def solved(segment: int) -> Relations:
-        points = vectors[:, segment].double()[None]
-        return matrices.solve(points, matrices.answer_sums(points), nearest_orthogonal, translate)
-
-    rotations = vectors.new_empty(len(graph.relations), segments, width, width)
-    translations = vectors.new_empty(len(graph.relations), segments, width) if translate else None
-    found = map(solved, range(segments)) if vectors.is_cuda else over_cores(solved, range(segments), workers)
-    for segment, relations in enumerate(found):
-        rotations[:, segment] = relations.rotations[0]
-        if translations is not None and relations.translations is not None:
-            translations[:, segment] = relations.translations[0]
-    return rotations, translations
+def both_ways(
+    rotations: Float[Tensor, "relations segments width width"], translations: Float[Tensor, "relations segments width"]
+) -> Float[Tensor, "directions segments width"]:
+    """Return b for tails and −b Qᵀ for heads: h Q + b read backwards is (t − b) Qᵀ."""
+    return torch.cat([translations, -(translations[..., None, :] @ rotations.mT).squeeze(-2)])

@@ -1,7 +1,7 @@
 """A run folder: everything that ranking and predicting need, in open formats, written whole or not at all.
 
-settings.json        format version, kind of model, settings
-model.safetensors    vectors, rotations (may be left out), translations
+settings.json        format version, kind of model, method and its settings
+model.safetensors    vectors, rotations (may be left out), translations, scales
 entities.txt         a name per line, in row order; relations.txt likewise
 labels.json          readable names of entities, where there are any
 triples.safetensors  train, valid and test as ids
@@ -24,14 +24,15 @@ import torch
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.files import nearest_folder, read_json, read_names, scratch_folder, told_of, write_json, write_names
-from procrustes_kge.fit import FitSettings
 from procrustes_kge.footprint import Footprint, processor_name
 from procrustes_kge.graph import SPLITS, Graph, Vocabulary
-from procrustes_kge.model import Procrustes, restore_relations
+from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import PROTOCOL, Evaluation
+from procrustes_kge.recipes import METHODS, Settings
+from procrustes_kge.restoring import restore_relations
 from procrustes_kge.version import __version__
 
-FORMAT = 1
+FORMAT = 2
 FILES = {
     "settings.json",
     "model.safetensors",
@@ -49,7 +50,7 @@ class Run:
 
     model: Procrustes
     graph: Graph | None
-    settings: FitSettings | None
+    settings: Settings | None
     report: dict[str, Any]
 
 
@@ -57,14 +58,14 @@ def save(
     model: Procrustes,
     folder: str | Path,
     graph: Graph | None = None,
-    settings: FitSettings | None = None,
+    settings: Settings | None = None,
     report: Mapping[str, Any] | None = None,
     relations: bool = True,
 ) -> None:
     """Write a run folder; one that is already there is replaced at once, but not if it holds files of anybody else.
 
     Without `graph`, the folder predicts but does not rank. Without `relations`, rotations are left out and computed
-    from the entities and the training triples on loading: a smaller folder, the same answers.
+    from the entities and the training triples on loading: a smaller folder, and for a model of `fit` the same answers.
     """
     check_target(folder)
     target = Path(folder).resolve()
@@ -134,22 +135,25 @@ def _write(
     folder: Path,
     model: Procrustes,
     graph: Graph | None,
-    settings: FitSettings | None,
+    settings: Settings | None,
     report: Mapping[str, Any],
     relations: bool,
 ) -> None:
     from safetensors.torch import save_file
 
-    tensors = {"vectors": model.vectors, "rotations": model.rotations, "translations": model.translations}
-    kept = {name: tensor for name, tensor in tensors.items() if tensor is not None and (relations or name == "vectors")}
-    save_file({name: tensor.cpu().contiguous() for name, tensor in kept.items()}, folder / "model.safetensors")
     about = {
         "format": FORMAT,
         "model": "procrustes",
         "graph": graph.name if graph else None,
         "translate": model.translations is not None,
+        "method": _method(settings) if settings else None,
         "settings": dataclasses.asdict(settings) if settings else None,
     }
+    left_out = set() if relations else {"rotations"}
+    if not relations and about["method"] in (None, "fit"):
+        left_out.add("translations")  # these follow from the entities as well
+    tensors = {name: table.cpu().contiguous() for name, table in model.tables().items() if name not in left_out}
+    save_file(tensors, folder / "model.safetensors")
     write_json(folder / "settings.json", about)
     write_json(folder / "report.json", report)
     write_names(folder / "entities.txt", model.entities)
@@ -209,18 +213,37 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
         train, valid, test = (triples[split] for split in SPLITS)
         _check_ids(triples, len(entities), len(relations))
         graph = Graph(about["graph"], entities, relations, train, valid, test)
+    settings = _settings(about["method"], about["settings"])
+    scales = tensors.get("scales")
     if "rotations" in tensors:
         rotations, translations = tensors["rotations"], tensors["translations"] if about["translate"] else None
     elif graph is not None:
-        rotations, translations = restore_relations(tensors["vectors"], graph, about["translate"])
+        rotations, translations = restore_relations(
+            *(tensors["vectors"], graph, about["translate"]),
+            contrasted=getattr(settings, "relations", None) == "step",
+            translations=tensors.get("translations"),
+            scales=scales,
+        )
     else:
         raise ValueError("neither the relations are there nor the triples that they are computed from")
-    unknown = set(about["settings"] or ()) - {field.name for field in dataclasses.fields(FitSettings)}
+    model = Procrustes(entities, relations, tensors["vectors"], rotations, translations, scales)
+    return Run(model, graph, settings, read_json(source / "report.json"))
+
+
+def _method(settings: Settings) -> str:
+    return next(name for name, kind in METHODS.items() if type(settings) is kind)
+
+
+def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | None:
+    """Return settings as they were saved; refuse those of a method, or with a field, that is not known."""
+    if method is None or values is None:
+        return None
+    if method not in METHODS:
+        raise ValueError(f"settings.json has a method {method!r}, which this version does not know")
+    unknown = set(values) - {field.name for field in dataclasses.fields(METHODS[method])}
     if unknown:
         raise ValueError(f"settings.json has a setting {min(unknown)!r}, which this version does not know")
-    model = Procrustes(entities, relations, tensors["vectors"], rotations, translations)
-    settings = FitSettings(**about["settings"]) if about["settings"] is not None else None
-    return Run(model, graph, settings, read_json(source / "report.json"))
+    return METHODS[method](**values)
 
 
 def _check_tables(tensors: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
@@ -229,7 +252,8 @@ def _check_tables(tensors: Mapping[str, torch.Tensor], entities: int, relations:
     expected = {
         "vectors": (entities, segments, width),
         "rotations": (relations, segments, width, width),
-        "translations": (relations, segments, width),
+        "translations": (2 * relations, segments, width),
+        "scales": (2 * relations, segments, width),
     }
     for name, shape in expected.items():
         if name in tensors and tuple(tensors[name].shape) != shape:
@@ -249,7 +273,7 @@ def _check_ids(splits: Mapping[str, torch.Tensor], entities: int, relations: int
 
 def build_report(
     graph: Graph,
-    settings: FitSettings,
+    settings: Settings,
     epochs: int,
     metrics: Mapping[str, Evaluation],
     footprint: Footprint,
@@ -266,6 +290,7 @@ def build_report(
         "notes": [*graph.notes, *graph.remarks()],
         "model": "procrustes",
         "recipe": recipe,
+        "method": _method(settings),
         "settings": dataclasses.asdict(settings),
         "seed": settings.seed,
         "epochs": epochs,

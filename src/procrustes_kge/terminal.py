@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from procrustes_kge.fit import FitSettings
 from procrustes_kge.fit import Progress as FitProgress
 from procrustes_kge.footprint import Footprint
 from procrustes_kge.graph import Graph
 from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import Evaluation, evaluate, figure
 from procrustes_kge.reading import read_graph
+from procrustes_kge.recipes import Settings
 
 
 def say_line(line: str) -> None:
@@ -54,7 +57,7 @@ def progress_bar(*columns: Any) -> Progress:
 class FitBar:
     """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epochs it chose."""
 
-    def __init__(self, settings: FitSettings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.epochs, self.segments = settings.epochs, settings.segments
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
         self.bar = progress_bar(TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left"))
@@ -73,6 +76,18 @@ class FitBar:
             epochs=progress.epochs,
             figures="   ".join(figures),
         )
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Show what training warns of as a line of its own, without Python's trimmings."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"note: {message}", file=sys.stderr, flush=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
 
 
 def rank_with_bar(model: Procrustes, graph: Graph, split: str) -> Evaluation:

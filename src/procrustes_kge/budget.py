@@ -1,0 +1,168 @@
+"""Budgets: settings that fit a time and a memory, with an estimate of both before training starts.
+
+Memory is counted, time is measured: a few steps are run and thrown away.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import repeat
+
+import torch
+
+from procrustes_kge.batches import TILE
+from procrustes_kge.contrast import ContrastSettings, Training, questions_at_once
+from procrustes_kge.devices import choose_device
+from procrustes_kge.errors import InputError
+from procrustes_kge.fit import FitSettings, Segments, train_epoch
+from procrustes_kge.graph import Graph
+from procrustes_kge.recipes import Settings
+from procrustes_kge.relational import RelationalMatrices
+from procrustes_kge.threads import cores, threads
+
+FEWEST_EPOCHS = {ContrastSettings: 10, FitSettings: 30}  # before vectors are made shorter instead
+SHORTEST = 100  # numbers in a vector: with fewer, so many epochs gain less than they cost
+WARM_UP = 4  # calls; a rotation moves at every fourth step
+PROGRAM = 450e6  # bytes that Python and PyTorch take before anything is trained
+_TIMES = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_SIZES = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings, and what training with them is expected to take."""
+
+    settings: Settings
+    seconds: float
+    memory: float  # bytes, on the device that trains
+
+    def __str__(self) -> str:
+        settings = self.settings
+        parts = [f"{settings.dim:,} numbers in segments of {settings.segment}", f"up to {settings.epochs:,} epochs"]
+        if isinstance(settings, ContrastSettings):
+            parts[1] = f"{settings.epochs:,} epochs"
+            parts.append(f"{settings.batch} questions a step against {settings.negatives} negatives")
+        takes = f"about {max(1, round(self.seconds)):,} s and {self.memory / 1e9:.1f} GB"
+        return f"{', '.join(parts)}: {takes}"
+
+
+def parse_time(text: str) -> float:
+    """Return the seconds of words such as 60s, 10m or 1.5h.
+
+    >>> parse_time("10m"), parse_time("90")
+    (600.0, 90.0)
+    """
+    return _parse(text, _TIMES, "time", "60s, 10m or 1h")
+
+
+def parse_size(text: str) -> float:
+    """Return the bytes of words such as 4GB or 500MB.
+
+    >>> parse_size("4GB")
+    4000000000.0
+    """
+    return _parse(text, _SIZES, "memory", "4GB or 500MB")
+
+
+def _parse(text: str, units: dict[str, float], name: str, examples: str) -> float:
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*", text)
+    if found is None or found[2].lower() not in units or float(found[1]) == 0:
+        raise InputError(f"{name} {text!r}, expected a number and a unit, such as {examples}")
+    return float(found[1]) * units[found[2].lower()]
+
+
+def plan(graph: Graph, settings: Settings, seconds: float | None = None, memory: float | None = None) -> Plan:
+    """Return settings that fit the budgets, changed no more than they need, and what they are expected to take."""
+    if memory is not None:
+        settings = _within_memory(graph, settings, memory)
+    per_epoch = _seconds_an_epoch(graph, settings)
+    if seconds is not None:
+        while per_epoch * settings.epochs > seconds:
+            affordable = int(seconds / per_epoch)
+            shorter = max(SHORTEST // settings.segment, settings.segments // 2) * settings.segment
+            if affordable >= FEWEST_EPOCHS[type(settings)] or shorter >= settings.dim:
+                settings = replace(settings, epochs=max(1, affordable))
+                break
+            settings = replace(settings, dim=shorter)
+            per_epoch = _seconds_an_epoch(graph, settings)
+    return Plan(settings, per_epoch * settings.epochs, memory_needed(graph, settings))
+
+
+def _within_memory(graph: Graph, settings: Settings, memory: float) -> Settings:
+    """Return settings with vectors as short, and as few questions at once, as the memory asks for."""
+    for count in range(settings.segments, 0, -1):
+        tried = replace(settings, dim=count * settings.segment)
+        if isinstance(tried, ContrastSettings):
+            room = memory - memory_needed(graph, replace(tried, chunk=TILE))
+            chunk = TILE + max(0, int(room / _question_bytes(graph, tried))) // TILE * TILE
+            tried = replace(tried, chunk=min(tried.chunk, chunk) if tried.chunk else chunk)
+        if memory_needed(graph, tried) <= memory:
+            return tried
+    least = memory_needed(graph, tried)
+    raise InputError(
+        f"{memory / 1e9:.2g} GB of memory asked for, but {graph.name} takes {least / 1e9:.2g} GB even with vectors of "
+        f"{settings.segment} numbers; try a larger --memory"
+    )
+
+
+def memory_needed(graph: Graph, settings: Settings) -> float:
+    """Return about how many bytes training takes, the program included."""
+    table, triples = 4.0 * len(graph.entities) * settings.dim, float(len(graph.train))
+    rotations = 4.0 * len(graph.relations) * settings.dim * settings.segment
+    if isinstance(settings, ContrastSettings):
+        # Vectors, their gradient, what the step remembers, its scratch, the last good copy, and scores' precision.
+        tables = (5.5 if settings.step == "adagrad" else 6.5) * table + 9 * rotations
+        device, batch = choose_device(settings.device), settings.batch
+        together = min(
+            questions_at_once(settings, len(graph.entities), device),
+            2 * len(graph.train) if batch == "full" else int(batch),
+        )
+        return PROGRAM + tables + 200 * triples + together * _question_bytes(graph, settings)
+    device = choose_device(settings.device)
+    at_once = (settings.workers or cores()) if device.type == "cpu" else settings.segments
+    segment = 4.0 * settings.segment * (8 * len(graph.entities) + 8 * triples) + 64 * triples
+    return PROGRAM + 2 * table + 3 * rotations + min(at_once, settings.segments) * segment + 100 * triples
+
+
+def _question_bytes(graph: Graph, settings: ContrastSettings) -> float:
+    """Return what one more question at once takes: its scores, and copies of its query."""
+    compared = {"all": len(graph.entities), "none": 0}.get(str(settings.negatives), settings.negatives)
+    return 12.0 * int(compared) + 40.0 * settings.dim
+
+
+def _seconds_an_epoch(graph: Graph, settings: Settings) -> float:
+    """Return how long an epoch takes here, by trying."""
+    device = choose_device(settings.device)
+    with torch.no_grad():
+        if isinstance(settings, ContrastSettings):
+            training = Training(graph, replace(settings, warm_start=0), device)
+            steps = (None for _ in repeat(None) for _ in training.epoch_steps())
+            with threads(training.workers):
+                return training.steps_an_epoch * _timed(lambda: next(steps), device)
+        matrices = RelationalMatrices.of(graph.train.to(device), len(graph.entities), len(graph.relations))
+        segment = Segments.start([0], len(graph.entities), settings.segment, 0, device)
+        at_once = (settings.workers or cores()) if device.type == "cpu" else 1
+        with threads(1):  # as each worker has
+            once = _timed(lambda: train_epoch(segment, matrices, settings), device)
+        return once * settings.segments / min(at_once, settings.segments)
+
+
+def _timed(work: Callable[[], None], device: torch.device) -> float:
+    """Return the seconds of one call, the first ones left out: they make what later ones use again."""
+    for _ in range(WARM_UP):
+        work()
+    _wait_for(device)
+    started, calls = time.perf_counter(), 0
+    while calls < 2 or (calls < 20 and time.perf_counter() - started < 0.5):
+        work()
+        calls += 1
+        _wait_for(device)
+    return (time.perf_counter() - started) / calls
+
+
+def _wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,59 @@
+"""Checks that the settings of every verb share: what was seen, what was expected, what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from procrustes_kge.errors import InputError
+
+
+def check_choices(settings: Any) -> None:
+    """Refuse words that a field does not know; where a field takes a number or a word, make a number of its digits."""
+    hints = get_type_hints(type(settings))
+    for field in fields(settings):
+        hint, value = hints[field.name], getattr(settings, field.name)
+        if get_origin(hint) is Literal and value not in get_args(hint):
+            raise InputError(f"unknown {spoken(field.name)} {value!r}, expected {' or '.join(get_args(hint))}")
+        if get_origin(hint) in (Union, UnionType):
+            words = [word for each in get_args(hint) if get_origin(each) is Literal for word in get_args(each)]
+            if value not in words:
+                object.__setattr__(settings, field.name, _whole(spoken(field.name), value, words))
+
+
+def _whole(name: str, value: Any, words: list[str]) -> int:
+    digits = str(value).replace(",", "")
+    if not digits.isdecimal() or int(digits) < 1:
+        raise InputError(f"{name} {value}, expected {' or '.join(words)} or a whole number of at least 1")
+    return int(digits)
+
+
+def check_whole(settings: Any, names: Iterable[str], least: int) -> None:
+    """Refuse whole numbers that are too small."""
+    for name in names:
+        if getattr(settings, name) < least:
+            raise InputError(f"{spoken(name)} {getattr(settings, name)}, expected a whole number of at least {least}")
+
+
+def check_range(settings: Any, name: str, most: float, above: bool = False, example: float | None = None) -> None:
+    """Refuse a number below 0 (or not above it) or over `most`; NaN too."""
+    value = getattr(settings, name)
+    if not (0 < value <= most if above else 0 <= value <= most):
+        low = "above 0 and" if above else "from 0"
+        such = f", such as {example}" if example is not None else ""
+        raise InputError(f"{spoken(name)} {value}, expected a number {low} up to {most:g}{such}")
+
+
+def check_segments(dim: int, segment: int) -> None:
+    """Refuse a vector that cannot be cut into equal segments."""
+    if dim % segment:
+        near = [count * segment for count in (dim // segment, dim // segment + 1)]
+        tries = " or ".join(str(each) for each in near if each > 0)
+        raise InputError(f"dimension {dim} does not divide into segments of {segment}; try {tries}")
+
+
+def spoken(name: str) -> str:
+    """Return a field's name as words."""
+    return name.replace("_", " ")

@@ -1,0 +1,166 @@
+"""What training asks of scores: the loss of a batch of questions, and where it pulls queries and entities.
+
+Scores are dot products, s = q · x, so every gradient is a matrix G = ∂loss/∂s and two products: G X for the queries,
+Gᵀ q for the entities. A row (a question) has n answers of weight v each; its mass is m = n v. All functions return the
+loss of each row and the gradient of the queries, and add the gradient of the entities to `pull`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.functional import logsigmoid
+
+
+class Sigmoid(NamedTuple):
+    """Scores sharpness · (margin − ‖q − x‖), each on its own: −v (log σ(answer) + Σ w log σ(−negative)) per answer.
+
+    The weights w sum to one: softmax(focus · score) over the negatives, all alike with focus 0. They are held fixed.
+    """
+
+    margin: float
+    sharpness: float = 1.0
+    focus: float = 0.0
+
+
+def against_none(
+    queries: Float[Tensor, "rows d"],
+    table: Float[Tensor, "n d"],
+    rows: Int[Tensor, " answers"],
+    answers: Int[Tensor, " answers"],
+    weights: Float[Tensor, " rows"],
+    pull: Float[Tensor, "n d"],
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
+    """Bring queries and answers together: ½ v Σ ‖q − answer‖²."""
+    apart = queries[rows] - table[answers]
+    weighted = weights[rows, None] * apart
+    pull.index_add_(0, answers, -weighted)
+    losses = torch.zeros_like(weights).index_add_(0, rows, (weighted * apart).sum(dim=1) / 2)
+    return losses, torch.zeros_like(queries).index_add_(0, rows, weighted)
+
+
+def against_all(
+    queries: Float[Tensor, "rows d"],
+    table: Float[Tensor, "n d"],
+    rows: Int[Tensor, " answers"],
+    answers: Int[Tensor, " answers"],
+    weights: Float[Tensor, " rows"],
+    pull: Float[Tensor, "n d"],
+    smoothing: float = 0.0,
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
+    """Softmax over all entities: −v Σ log p(answer).
+
+    G = m (p − target), target 1/n on each answer; `smoothing` moves that share of it evenly to all entities (and is
+    left out of the losses). Products are made in the table's precision, the softmax in float32.
+    """
+    counts = _counted(rows, weights)
+    mass = weights * counts
+    # Computed in float32 inside the kernel and rounded once: no float32 copy of the scores has to exist.
+    surprise = (queries.to(table.dtype) @ table.T).softmax(dim=1)
+    likely = surprise[rows, answers].to(queries.dtype)
+    logs = likely.clamp_min(torch.finfo(likely.dtype).tiny).log()
+    losses = torch.zeros_like(weights).index_add_(0, rows, -weights[rows] * logs)
+    surprise[rows, answers] = (likely - (1 - smoothing) / counts[rows]).to(table.dtype)
+    weighted = mass[:, None] * queries
+    gradient = mass[:, None] * (surprise @ table).to(queries.dtype)
+    pull += (surprise.T @ weighted.to(table.dtype)).to(pull.dtype)
+    if smoothing:
+        gradient -= smoothing * mass[:, None] * table.mean(dim=0, dtype=queries.dtype)
+        pull -= smoothing / len(table) * weighted.sum(dim=0)
+    return losses, gradient
+
+
+def against_some(
+    queries: Float[Tensor, "groups height d"],
+    table: Float[Tensor, "n d"],
+    rows: Int[Tensor, " answers"],
+    answers: Int[Tensor, " answers"],
+    weights: Float[Tensor, " rows"],
+    pull: Float[Tensor, "n d"],
+    drawn: Int[Tensor, "groups k"],
+    columns: Int[Tensor, " answers"],
+    entities: int,
+    sigmoid: Sigmoid | None = None,
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, "groups height d"]]:
+    """Contrast each answer with the entities drawn for its group; an answer of the same row is no negative.
+
+    `columns` says where in its group's draw each answer stands (k or more: it was not drawn). Without `sigmoid` it is
+    the softmax loss of `against_all` over so many `entities`, its denominator estimated: a negative that was drawn
+    stands for those that were not. With every entity drawn the estimate is exact.
+    """
+    groups, height, dim = queries.shape
+    count = drawn.shape[1]
+    own, theirs, candidates = queries.flatten(0, 1)[rows], table[answers], table[drawn]
+    # A spare column takes the answers that were not drawn, so that nothing has to be counted on the host.
+    taken = torch.zeros(groups * height, count + 1, dtype=torch.bool, device=drawn.device)
+    taken[rows, columns.clamp(max=count)] = True
+    taken = taken[:, :count]
+    reached, scores = (own * theirs).sum(dim=1), (queries @ candidates.mT).view(-1, count)
+    if sigmoid is None:
+        losses, of_answer, of_drawn = _softmax(reached, scores, taken, rows, weights, entities)
+    else:
+        lengths, drawn_lengths = queries.square().sum(dim=-1), candidates.square().sum(dim=-1)
+        far = (lengths[:, :, None] + drawn_lengths[:, None]).view(-1, count) - 2 * scores
+        near = (own - theirs).square().sum(dim=1)
+        losses, of_answer, of_drawn = _sigmoid(near, far, taken, rows, weights, sigmoid)
+    of_drawn = of_drawn.view(groups, height, count)
+    gradient, of_entity = of_drawn @ candidates, of_drawn.mT @ queries
+    if sigmoid is not None:  # a distance holds −½‖q‖² and −½‖x‖² beside q·x: ∂/∂q = x − q, ∂/∂x = q − x
+        gradient -= of_drawn.sum(dim=2, keepdim=True) * queries
+        of_entity -= of_drawn.sum(dim=1)[..., None] * candidates
+        own, theirs = own - theirs, theirs - own
+    gradient.view(-1, dim).index_add_(0, rows, of_answer[:, None] * theirs)
+    pull.index_add_(0, drawn.flatten(), of_entity.flatten(0, 1))
+    pull.index_add_(0, answers, of_answer[:, None] * own)
+    return losses, gradient
+
+
+def _counted(rows: Int[Tensor, " answers"], like: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
+    """Return how many answers each row has."""
+    return torch.zeros_like(like).index_add_(0, rows, torch.ones_like(rows, dtype=like.dtype))
+
+
+def _softmax(
+    reached: Float[Tensor, " answers"],
+    scores: Float[Tensor, "rows k"],
+    taken: Bool[Tensor, "rows k"],
+    rows: Int[Tensor, " answers"],
+    weights: Float[Tensor, " rows"],
+    entities: int,
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, " answers"], Float[Tensor, "rows k"]]:
+    """Return the losses, ∂/∂(answers' scores) and ∂/∂(drawn scores) of the softmax with an estimated denominator."""
+    counts = _counted(rows, weights)
+    negatives = (scores.shape[1] - taken.sum(dim=1)).clamp_min(1)
+    stands_for = (entities - counts).clamp_min(1) / negatives
+    lifted = (scores + stands_for.log()[:, None]).masked_fill_(taken, -torch.inf)
+    # The largest score is taken off before exponentials are: they cannot overflow.
+    top = lifted.amax(dim=1).scatter_reduce_(0, rows, reached, "amax").clamp_min_(torch.finfo(scores.dtype).min)
+    lifted = lifted.sub_(top[:, None]).exp_()
+    raised = (reached - top[rows]).exp()
+    total = lifted.sum(dim=1).index_add_(0, rows, raised).clamp_min_(torch.finfo(scores.dtype).tiny)
+    losses = torch.zeros_like(weights).index_add_(0, rows, weights[rows] * ((total.log() + top)[rows] - reached))
+    share = weights * counts / total
+    return losses, share[rows] * raised - weights[rows], lifted.mul_(share[:, None])
+
+
+def _sigmoid(
+    near: Float[Tensor, " answers"],
+    far: Float[Tensor, "rows k"],
+    taken: Bool[Tensor, "rows k"],
+    rows: Int[Tensor, " answers"],
+    weights: Float[Tensor, " rows"],
+    sigmoid: Sigmoid,
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, " answers"], Float[Tensor, "rows k"]]:
+    """Return the losses, ∂/∂(q · answer) and ∂/∂(q · drawn) of the log-sigmoid loss, given squared distances."""
+    # ∂‖q − x‖/∂(q·x) = −1/‖q − x‖. A distance of 0 has no direction, so it is kept off 0.
+    near, far = near.clamp_min(1e-4).sqrt(), far.clamp_min(1e-4).sqrt()
+    answer, negative = (sigmoid.sharpness * (sigmoid.margin - distance) for distance in (near, far))
+    share = (sigmoid.focus * negative).masked_fill_(taken, -torch.inf).softmax(dim=1).nan_to_num_()
+    share *= (weights * _counted(rows, weights))[:, None]
+    losses = -(share * logsigmoid(-negative)).sum(dim=1)
+    losses.index_add_(0, rows, -weights[rows] * logsigmoid(answer))
+    of_answer = -sigmoid.sharpness * weights[rows] * torch.sigmoid(-answer) / near
+    return losses, of_answer, sigmoid.sharpness * share * torch.sigmoid(negative) / far

@@ -1,0 +1,123 @@
+"""Recipes: settings by name, for the graph and the machine at hand; and one function that trains any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+
+from procrustes_kge.contrast import ContrastSettings, contrast
+from procrustes_kge.devices import choose_device
+from procrustes_kge.errors import InputError
+from procrustes_kge.fit import FitSettings, Report, fit
+from procrustes_kge.graph import Graph
+from procrustes_kge.model import Procrustes
+
+Settings = FitSettings | ContrastSettings
+METHODS: dict[str, type[FitSettings] | type[ContrastSettings]] = {"fit": FitSettings, "contrast": ContrastSettings}
+DEFAULT = "accurate"
+
+PAPER = FitSettings(
+    dim=2000,
+    segment=20,
+    step="adam",
+    loss="norm",
+    translate=False,
+    learning_rate=0.001,
+    epochs=1000,
+    validate_every=25,
+    patience=6,
+)
+# Negatives or mini-batches as the paper adds them: unit segments, Adam, and Eq. 3. The shift of a relation stands for
+# the paper's centring of each relation's heads and tails.
+PAPER_VARIANT = ContrastSettings(
+    dim=2000,
+    segment=20,
+    lengths="unit",
+    relations="positives",
+    step="adam",
+    scale=False,
+    translate=True,
+    decay=0.0,
+    dropout=0.0,
+)
+
+
+def _fast(graph: Graph | None, device: torch.device) -> Settings:
+    return FitSettings()
+
+
+def _paper(graph: Graph | None, device: torch.device) -> Settings:
+    return replace(PAPER, learning_rate=0.05, epochs=200, validate_every=4) if _many_relations(graph) else PAPER
+
+
+def _paper_ns(graph: Graph | None, device: torch.device) -> Settings:
+    many = _many_relations(graph)
+    return replace(
+        *(PAPER_VARIANT,), batch="full", negatives=128, loss="sigmoid", epochs=300, learning_rate=0.05 if many else 0.03
+    )
+
+
+def _paper_tb(graph: Graph | None, device: torch.device) -> Settings:
+    many = _many_relations(graph)
+    return replace(
+        *(PAPER_VARIANT,), batch=1024, negatives="none", loss="squared", epochs=6 if many else 15, learning_rate=0.01
+    )
+
+
+def _paper_ns_tb(graph: Graph | None, device: torch.device) -> Settings:
+    many = _many_relations(graph)
+    return replace(
+        *(PAPER_VARIANT,),
+        batch=1024,
+        negatives=128,
+        loss="sigmoid",
+        epochs=20,
+        learning_rate=0.02 if many else 0.05,
+    )
+
+
+def _many_relations(graph: Graph | None) -> bool:
+    """Say whether a graph is like FB15k-237 rather than WN18RR, the two that the paper tunes for."""
+    return graph is not None and len(graph.relations) > 100
+
+
+def _accurate(graph: Graph | None, device: torch.device) -> Settings:
+    """Return what served best on validation triples, for graphs whose questions have one answer or many."""
+    gpu = device.type == "cuda"
+    settings = ContrastSettings(dim=2000 if gpu else 400, epochs=30, batch=2048 if gpu else 1024)
+    if graph is None:
+        return settings
+    ends = graph.train[:, [0, 2]].long()
+    sides = [(graph.train[:, 1] * len(graph.entities) + ends[:, side]).unique().numel() for side in (0, 1)]
+    questions, triples = sum(sides), len(graph.train)
+    if triples < questions:  # fewer than two answers to a question
+        settings = replace(settings, crowd=0.5, decay=0.1, dropout=0.1)
+    steps = 32 if gpu else 64  # an epoch: enough of them to learn, and batches that keep the device busy
+    batch = 2 ** max(8, min(12 if gpu else 11, (questions // steps).bit_length() - 1))
+    few = len(graph.entities) <= 4096
+    return replace(settings, batch=min(batch, 2 * triples), negatives="all" if gpu or few else 2048)
+
+
+RECIPES: dict[str, Callable[[Graph | None, torch.device], Settings]] = {
+    "accurate": _accurate,
+    "fast": _fast,
+    "paper": _paper,
+    "paper+ns": _paper_ns,
+    "paper+tb": _paper_tb,
+    "paper+ns+tb": _paper_ns_tb,
+}
+
+
+def recipe(name: str, graph: Graph | None = None, device: str = "auto") -> Settings:
+    """Return the settings of a named recipe, for this graph and device."""
+    if name not in RECIPES:
+        raise InputError(f"unknown recipe {name!r}, expected {' or '.join(RECIPES)}")
+    chosen = choose_device(device)
+    return replace(RECIPES[name](graph, chosen), device=device)
+
+
+def learn(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes:
+    """Return the model that these settings give, by the method that they belong to."""
+    return contrast(graph, settings, report) if isinstance(settings, ContrastSettings) else fit(graph, settings, report)

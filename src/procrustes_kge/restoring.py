@@ -1,0 +1,149 @@
+"""The way back from entity vectors to relations, so that a saved model may leave its rotations out."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from procrustes_kge.batches import Questions
+from procrustes_kge.errors import InputError
+from procrustes_kge.graph import Graph
+from procrustes_kge.learner import Learner, Objective
+from procrustes_kge.linalg import nearest_orthogonal, procrustes_step
+from procrustes_kge.model import both_ways
+from procrustes_kge.relational import RelationalMatrices, Relations
+from procrustes_kge.steps import Adagrad
+from procrustes_kge.threads import over_cores
+
+ROUNDS = 40
+CONVERGED = 1e-4  # share of the loss that a round must gain for another to follow
+QUESTIONS_AT_ONCE = 2**10
+
+
+def restore_relations(
+    vectors: Float[Tensor, "entities segments width"],
+    graph: Graph,
+    translate: bool = True,
+    workers: int = 0,
+    *,
+    contrasted: bool = False,
+    translations: Float[Tensor, "directions segments width"] | None = None,
+    scales: Float[Tensor, "directions segments width"] | None = None,
+) -> tuple[Float[Tensor, "relations segments width width"], Float[Tensor, "directions segments width"] | None]:
+    """Return the rotations and translations that training gave to these entity vectors.
+
+    For a model of `fit`, by Eq. 3 alone: the same again, solved in float64 so that rotations are orthogonal to the last
+    digit of float32; `translate` is as it was in training. For a `contrasted` model, by Eq. 3 and then by Procrustes
+    steps up the likelihood of the training triples until it rises no more; its own translations and scales, small
+    tables, are given and kept.
+    """
+    if vectors.ndim != 3:
+        raise InputError(f"vectors of shape {tuple(vectors.shape)}, expected [entities, segments, width]")
+    if len(vectors) != len(graph.entities):
+        raise InputError(
+            f"vectors of {len(vectors):,} entities, but the graph {graph.name} has {len(graph.entities):,}"
+        )
+    own = scales is not None or translations is not None
+    rotations, solved = _solve(vectors, graph, translate and not (own or contrasted), workers)
+    if contrasted:
+        rotations = _ascend(rotations, vectors, graph, translations, scales)
+    return rotations, translations if solved is None else both_ways(rotations, solved)
+
+
+def _solve(
+    vectors: Tensor, graph: Graph, translate: bool, workers: int
+) -> tuple[Float[Tensor, "relations segments width width"], Float[Tensor, "relations segments width"] | None]:
+    """Return rotations, and translations for tails, by Eq. 3."""
+    entities, segments, width = vectors.shape
+    matrices = RelationalMatrices.of(graph.train.to(vectors.device), entities, len(graph.relations))
+
+    def solved(segment: int) -> Relations:
+        points = vectors[:, segment].double()[None]
+        return matrices.solve(points, matrices.answer_sums(points), nearest_orthogonal, translate)
+
+    rotations = vectors.new_empty(len(graph.relations), segments, width, width)
+    translations = vectors.new_empty(len(graph.relations), segments, width) if translate else None
+    found = map(solved, range(segments)) if vectors.is_cuda else over_cores(solved, range(segments), workers)
+    for segment, relations in enumerate(found):
+        rotations[:, segment] = relations.rotations[0]
+        if translations is not None and relations.translations is not None:
+            translations[:, segment] = relations.translations[0]
+    return rotations, translations
+
+
+def _ascend(
+    rotations: Tensor, vectors: Tensor, graph: Graph, translations: Tensor | None, scales: Tensor | None
+) -> Float[Tensor, "relations segments width width"]:
+    """Return rotations from which no Procrustes step gains much, relation by relation.
+
+    Relations share no parameter here, so each has its own bound, which grows until its loss does not rise: at the
+    latest when it reaches the curvature, where the loss cannot.
+    """
+    likelihood = Likelihood(vectors, graph, translations, scales)
+    losses, gradient = likelihood.at(rotations)
+    width = vectors.shape[-1]
+    bound = torch.linalg.matrix_norm(gradient) / width**0.5  # a first step of about the size of a rotation
+    safe = likelihood.curvature()
+    bound = torch.minimum(bound, safe).clamp_min(torch.finfo(bound.dtype).tiny ** 0.5)
+    for _ in range(ROUNDS):
+        tried = procrustes_step(rotations, gradient, bound)
+        new_losses, new_gradient = likelihood.at(tried)
+        better = new_losses <= losses
+        gained = (losses - new_losses)[better].sum()
+        rotations = torch.where(better[:, None, None, None], tried, rotations)
+        gradient = torch.where(better[:, None, None, None], new_gradient, gradient)
+        losses = torch.where(better, new_losses, losses)
+        bound = torch.minimum(bound * torch.where(better, 0.7, 4.0)[:, None], safe)
+        if bool(better.all()) and gained < CONVERGED * losses.sum():
+            break
+    return nearest_orthogonal(rotations.double()).to(vectors.dtype)
+
+
+class Likelihood:
+    """The loss of the training triples by softmax over all entities, as a function of the rotations."""
+
+    def __init__(
+        self, vectors: Tensor, graph: Graph, translations: Tensor | None = None, scales: Tensor | None = None
+    ) -> None:
+        entities, relations = len(graph.entities), len(graph.relations)
+        self.questions = Questions.of(graph.train.to(vectors.device), entities, relations)
+        objective = Objective(negatives=None, sigmoid=None, smoothing=0.0, decay=0.0, dropout=0.0, crowd=1.0)
+        self.learner = Learner(self.questions, vectors, relations, objective, Adagrad, torch.Generator(vectors.device))
+        self.learner.translations, self.learner.scales = translations, scales
+        self.learner.table = self.learner.vectors  # in full precision: a small rise must not drown in rounding
+
+    @torch.no_grad()
+    def at(
+        self, rotations: Float[Tensor, "relations segments width width"]
+    ) -> tuple[Float[Tensor, " relations"], Float[Tensor, "relations segments width width"]]:
+        """Return the loss of each relation's triples, both directions, and its gradient."""
+        learner = self.learner
+        learner.forget()
+        learner.losses.zero_()
+        learner.turn_to(rotations)
+        for batch in self.questions.epoch(QUESTIONS_AT_ONCE):
+            learner.gather(batch)
+        tails, heads = learner.losses.clone().chunk(2)
+        return tails + heads, learner.folded()
+
+    @torch.no_grad()
+    def curvature(self) -> Float[Tensor, "relations segments"]:
+        """Return L such that the loss lies below its tangent plus (L/2)‖Q − Q₀‖², for all segments at once.
+
+        The second derivative of a question's loss along Δ is the variance, over entities e, of Σ_s (x_s Δ_s) · y_es
+        with y = c ∘ (e − mean). By Cauchy–Schwarz it is at most max_e ‖y_e‖² · Σ_s ‖x_s Δ_s‖², and the sum of
+        ‖x_s Δ_s‖² over questions of n answers each is at most λmax(Σ n x_sᵀ x_s) ‖Δ_s‖².
+        """
+        learner, vectors = self.learner, self.learner.vectors
+        spread = (vectors - vectors.mean(dim=0)).view(len(vectors), learner.segments, learner.width)
+        directions = 2 * len(learner.rotations)
+        scales = learner.scales if learner.scales is not None else vectors.new_ones(directions, 1, 1)
+        reach = torch.stack([(spread * each).square().sum(dim=(1, 2)).amax() for each in scales])
+        moments = torch.zeros_like(learner.turning)
+        for batch in self.questions.epoch(QUESTIONS_AT_ONCE):
+            asked = learner.tiled(vectors[batch.asked], batch)
+            counts = batch.counts.to(vectors.dtype).view(len(batch.tiles), 1, -1, 1)
+            moments.index_add_(0, batch.tiles, asked.mT @ (counts * asked))
+        tails, heads = (torch.linalg.eigvalsh(moments)[..., -1] * reach[:, None]).chunk(2)
+        return tails + heads
