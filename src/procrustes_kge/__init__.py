@@ -1,5 +1,7 @@
 """Knowledge-graph embeddings in seconds, by closed-form Orthogonal Procrustes Analysis."""
 
+from procrustes_kge import openmp  # isort: skip  # before anything loads PyTorch
+
 from procrustes_kge.contrast import ContrastSettings, DivergedError, contrast
 from procrustes_kge.errors import InputError
 from procrustes_kge.export import export
@@ -31,6 +33,7 @@ __all__ = [
     "fit",
     "learn",
     "load",
+    "openmp",
     "read_graph",
     "recipe",
     "restore_relations",
