@@ -14,7 +14,7 @@ from itertools import repeat
 import torch
 
 from procrustes_kge.batches import TILE
-from procrustes_kge.contrast import ContrastSettings, Training, questions_at_once
+from procrustes_kge.contrast import ContrastSettings, Training, group_settings, questions_at_once
 from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, Segments, train_epoch
@@ -82,7 +82,8 @@ def plan(graph: Graph, settings: Settings, seconds: float | None = None, memory:
     if seconds is not None:
         while per_epoch * settings.epochs > seconds:
             affordable = int(seconds / per_epoch)
-            shorter = max(SHORTEST // settings.segment, settings.segments // 2) * settings.segment
+            whole = _smallest(settings)
+            shorter = max(SHORTEST // whole, settings.dim // whole // 2, 1) * whole
             if affordable >= FEWEST_EPOCHS[type(settings)] or shorter >= settings.dim:
                 settings = replace(settings, epochs=max(1, affordable))
                 break
@@ -91,10 +92,16 @@ def plan(graph: Graph, settings: Settings, seconds: float | None = None, memory:
     return Plan(settings, per_epoch * settings.epochs, memory_needed(graph, settings))
 
 
+def _smallest(settings: Settings) -> int:
+    """Return the numbers of the shortest vector: a segment, or one for each group."""
+    return settings.segment * (settings.groups if isinstance(settings, ContrastSettings) else 1)
+
+
 def _within_memory(graph: Graph, settings: Settings, memory: float) -> Settings:
     """Return settings with vectors as short, and as few questions at once, as the memory asks for."""
-    for count in range(settings.segments, 0, -1):
-        tried = replace(settings, dim=count * settings.segment)
+    whole = _smallest(settings)
+    for dim in range(settings.dim, 0, -whole):
+        tried = replace(settings, dim=dim)
         if isinstance(tried, ContrastSettings):
             room = memory - memory_needed(graph, replace(tried, chunk=TILE))
             chunk = TILE + max(0, int(room / _question_bytes(graph, tried))) // TILE * TILE
@@ -104,7 +111,7 @@ def _within_memory(graph: Graph, settings: Settings, memory: float) -> Settings:
     least = memory_needed(graph, tried)
     raise InputError(
         f"{memory / 1e9:.2g} GB of memory asked for, but {graph.name} takes {least / 1e9:.2g} GB even with vectors of "
-        f"{settings.segment} numbers; try a larger --memory"
+        f"{whole} numbers; try a larger --memory"
     )
 
 
@@ -113,8 +120,10 @@ def memory_needed(graph: Graph, settings: Settings) -> float:
     table, triples = 4.0 * len(graph.entities) * settings.dim, float(len(graph.train))
     rotations = 4.0 * len(graph.relations) * settings.dim * settings.segment
     if isinstance(settings, ContrastSettings):
-        # Vectors, their gradient, what the step remembers, its scratch, the last good copy, and scores' precision.
-        tables = (5.5 if settings.step == "adagrad" else 6.5) * table + 9 * rotations
+        # All groups that are done, and of the one in training: vectors, their gradient, what the step remembers, its
+        # scratch, the last good copy, and the vectors in the precision of scores.
+        copies = (5.5 if settings.step == "adagrad" else 6.5) / settings.groups
+        tables = (1 + copies) * table + (1 + 9 / settings.groups) * rotations
         device, batch = choose_device(settings.device), settings.batch
         together = min(
             questions_at_once(settings, len(graph.entities), device),
@@ -138,10 +147,10 @@ def _seconds_an_epoch(graph: Graph, settings: Settings) -> float:
     device = choose_device(settings.device)
     with torch.no_grad():
         if isinstance(settings, ContrastSettings):
-            training = Training(graph, replace(settings, warm_start=0), device)
+            training = Training(graph, replace(group_settings(settings, 0), warm_start=0), device)
             steps = (None for _ in repeat(None) for _ in training.epoch_steps())
             with threads(training.workers):
-                return training.steps_an_epoch * _timed(lambda: next(steps), device)
+                return settings.groups * training.steps_an_epoch * _timed(lambda: next(steps), device)
         matrices = RelationalMatrices.of(graph.train.to(device), len(graph.entities), len(graph.relations))
         segment = Segments.start([0], len(graph.entities), settings.segment, 0, device)
         at_once = (settings.workers or cores()) if device.type == "cpu" else 1

@@ -7,7 +7,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import wraps
 from pathlib import Path
 from types import UnionType
@@ -23,7 +23,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.export import EXPORTS, SUFFIXES, export
 from procrustes_kge.footprint import grid_intensity, measure
 from procrustes_kge.graph import SPLITS, Graph
-from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, Settings, learn, recipe
+from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, learn, recipe
 from procrustes_kge.store import Run, build_report, check_target, load_run, save
 from procrustes_kge.terminal import (
     FitBar,
@@ -134,16 +134,6 @@ def _option(name: str) -> Any:
     return Annotated[kind | None, option]
 
 
-def _changed(settings: Settings, changes: dict[str, Any], recipe_name: str) -> Settings:
-    """Return settings with some fields changed; refuse fields that the recipe's method does not have."""
-    for name in changes:
-        if not hasattr(settings, name):
-            has = [each for each in RECIPES if hasattr(recipe(each, device="cpu"), name)]
-            flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag} is no setting of the recipe {recipe_name}, but of {', '.join(has)}; add --recipe")
-    return replace(settings, **changes)
-
-
 @data_app.callback(invoke_without_command=True)
 @no_type_check  # typer has it written so, and yet hands over a context of the parent class
 def data(context: typer.Context, as_json: Json = False) -> None:
@@ -241,9 +231,9 @@ def train(
     grid_intensity(grid)
     seconds = parse_time(time_budget) if time_budget else A_MINUTE if recipe_name is None else None
     memory = parse_size(memory_budget) if memory_budget else None
-    recipe_name, wanted = recipe_name or DEFAULT, changes.get("device", "auto")
-    _changed(recipe(recipe_name, device=wanted), changes, recipe_name)
-    device = choose_device(wanted)
+    recipe_name = recipe_name or DEFAULT
+    recipe(recipe_name, **changes)
+    device = choose_device(changes.get("device", "auto"))
     if out is not None:
         check_target(out)
     source = read_with_bar(
@@ -255,7 +245,7 @@ def train(
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
-    planned = plan(source, _changed(recipe(recipe_name, source, wanted), changes, recipe_name), seconds, memory)
+    planned = plan(source, recipe(recipe_name, source, **changes), seconds, memory)
     settings = planned.settings
     say(f"{recipe_name}: {planned}")
     show = FitBar(settings)

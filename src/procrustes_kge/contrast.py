@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import torch
@@ -46,6 +46,7 @@ class ContrastSettings:
 
     dim: Annotated[int, "numbers in an entity's vector"] = 2000
     segment: Annotated[int, "numbers in a segment, each turned by a matrix of its own"] = 20
+    groups: Annotated[int, "equal parts of a vector that are trained one after another; scores add up"] = 1
     epochs: Annotated[int, "epochs to train"] = 30
     batch: Annotated[int | Literal["full"], "questions in a step; full: all of them"] = 2048
     chunk: Annotated[int, "questions compared at once, to bound memory; 0: as many as a step has and fit"] = 0
@@ -83,9 +84,9 @@ class ContrastSettings:
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
         check_choices(self)
-        check_whole(self, ("dim", "segment", "epochs"), least=1)
+        check_whole(self, ("dim", "segment", "groups", "epochs"), least=1)
         check_whole(self, ("warm_start", "chunk", "workers"), least=0)
-        check_segments(self.dim, self.segment)
+        check_segments(self.dim, self.segment * self.groups)
         for name in ("learning_rate", "turning_rate", "sharpness"):
             check_range(self, name, 1000, above=True)
         for name in ("decay", "focus", "margin"):
@@ -124,10 +125,36 @@ def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Rep
     """
     settings = settings or ContrastSettings()
     device = choose_device(settings.device)
+    parts: list[Procrustes] = []
     with deterministic_algorithms(settings.deterministic), torch.no_grad():
-        training = Training(graph, settings, device)
-        with threads(training.workers):
-            return training.run(report)
+        for group in range(settings.groups):
+            training = Training(graph, group_settings(settings, group), device)
+            with threads(training.workers):
+                parts.append(training.run(_later(report, group, settings)))
+    return joined(parts)
+
+
+def group_settings(settings: ContrastSettings, group: int) -> ContrastSettings:
+    """Return the settings of one group: its share of the numbers, and a seed of its own."""
+    seed = settings.seed + group * 0x9E3779B97F4A
+    return replace(settings, dim=settings.dim // settings.groups, groups=1, seed=seed)
+
+
+def _later(report: Report | None, group: int, settings: ContrastSettings) -> Report | None:
+    """Return a report that counts the groups which have been trained before."""
+    if report is None:
+        return None
+    total = settings.epochs * settings.segments
+    before = group * total // settings.groups
+    return lambda progress: report(replace(progress, done=before + progress.done, total=total))
+
+
+def joined(parts: Sequence[Procrustes]) -> Procrustes:
+    """Return one model whose vectors are those of the parts side by side, so that its scores are the sum of theirs."""
+    if len(parts) == 1:
+        return parts[0]
+    tables = {name: torch.cat([part.tables()[name] for part in parts], dim=1) for name in parts[0].tables()}
+    return Procrustes(parts[0].entities, parts[0].relations, **tables)
 
 
 def _check_fit(graph: Graph, settings: ContrastSettings) -> None:

@@ -9,6 +9,7 @@ the gradient g of q, those of its parts are
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -117,7 +118,6 @@ class Learner:
         self.scales = vectors.new_ones(shape) if scale else None
         self.translations = vectors.new_zeros(shape) if translate else None
         self.move: Step = step(self.vectors)
-        self.pull = torch.zeros_like(self.vectors)
         self.sides = {name: table for name in ("scales", "translations") if (table := getattr(self, name)) is not None}
         self.side_moves = {name: Adagrad(table) for name, table in self.sides.items()}
         self.side_pulls = {name: torch.zeros_like(table) for name, table in self.sides.items()}
@@ -134,6 +134,11 @@ class Learner:
                 self.covary(batch, self.vectors)
             self.solve(keep=1.0)
         self.table = self.rounded()
+
+    @cached_property
+    def pull(self) -> Float[Tensor, "entities d"]:
+        """The gradient of the vectors that has gathered; not made where steps are taken on copies."""
+        return torch.zeros_like(self.vectors)
 
     @property
     def compact(self) -> bool:

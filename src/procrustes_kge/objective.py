@@ -100,7 +100,10 @@ def against_some(
     taken = taken[:, :count]
     reached, scores = (own * theirs).sum(dim=1), (queries @ candidates.mT).view(-1, count)
     if sigmoid is None:
-        losses, of_answer, of_drawn = _softmax(reached, scores, taken, rows, weights, entities)
+        # Counted from the answers: summing the flags would first make numbers of them all.
+        own_drawn = torch.zeros_like(weights).index_add_(0, rows, (columns < count).to(weights.dtype))
+        stand_for = (entities - _counted(rows, weights)).clamp_min(1) / (count - own_drawn).clamp_min(1)
+        losses, of_answer, of_drawn = _softmax(reached, scores, taken, rows, weights, stand_for)
     else:
         lengths, drawn_lengths = queries.square().sum(dim=-1), candidates.square().sum(dim=-1)
         far = (lengths[:, :, None] + drawn_lengths[:, None]).view(-1, count) - 2 * scores
@@ -129,20 +132,20 @@ def _softmax(
     taken: Bool[Tensor, "rows k"],
     rows: Int[Tensor, " answers"],
     weights: Float[Tensor, " rows"],
-    entities: int,
+    stand_for: Float[Tensor, " rows"],
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " answers"], Float[Tensor, "rows k"]]:
-    """Return the losses, ∂/∂(answers' scores) and ∂/∂(drawn scores) of the softmax with an estimated denominator."""
-    counts = _counted(rows, weights)
-    negatives = (scores.shape[1] - taken.sum(dim=1)).clamp_min(1)
-    stands_for = (entities - counts).clamp_min(1) / negatives
-    lifted = (scores + stands_for.log()[:, None]).masked_fill_(taken, -torch.inf)
+    """Return the losses, ∂/∂(answers' scores) and ∂/∂(drawn scores), each negative counted so many times.
+
+    The scores are used up.
+    """
+    lifted = scores.add_(stand_for.log()[:, None]).masked_fill_(taken, -torch.inf)  # in place: no new pages
     # The largest score is taken off before exponentials are: they cannot overflow.
     top = lifted.amax(dim=1).scatter_reduce_(0, rows, reached, "amax").clamp_min_(torch.finfo(scores.dtype).min)
     lifted = lifted.sub_(top[:, None]).exp_()
     raised = (reached - top[rows]).exp()
     total = lifted.sum(dim=1).index_add_(0, rows, raised).clamp_min_(torch.finfo(scores.dtype).tiny)
     losses = torch.zeros_like(weights).index_add_(0, rows, weights[rows] * ((total.log() + top)[rows] - reached))
-    share = weights * counts / total
+    share = weights * _counted(rows, weights) / total
     return losses, share[rows] * raised - weights[rows], lifted.mul_(share[:, None])
 
 

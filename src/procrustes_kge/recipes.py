@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Any
 
 import torch
 
@@ -53,29 +54,32 @@ def _paper(graph: Graph | None, device: torch.device) -> Settings:
 
 
 def _paper_ns(graph: Graph | None, device: torch.device) -> Settings:
-    many = _many_relations(graph)
-    return replace(
-        *(PAPER_VARIANT,), batch="full", negatives=128, loss="sigmoid", epochs=300, learning_rate=0.05 if many else 0.03
-    )
+    full = replace(PAPER_VARIANT, batch="full", negatives=_at_most(128, graph), loss="sigmoid", epochs=300)
+    if _many_relations(graph):
+        return replace(full, learning_rate=0.05)
+    return replace(full, learning_rate=0.06, margin=0.6)
 
 
 def _paper_tb(graph: Graph | None, device: torch.device) -> Settings:
-    many = _many_relations(graph)
-    return replace(
-        *(PAPER_VARIANT,), batch=1024, negatives="none", loss="squared", epochs=6 if many else 15, learning_rate=0.01
-    )
+    batches = replace(PAPER_VARIANT, batch=_batch(1024, graph), negatives="none", loss="squared")
+    return replace(batches, learning_rate=0.01, epochs=6 if _many_relations(graph) else 15)
 
 
 def _paper_ns_tb(graph: Graph | None, device: torch.device) -> Settings:
-    many = _many_relations(graph)
-    return replace(
-        *(PAPER_VARIANT,),
-        batch=1024,
-        negatives=128,
-        loss="sigmoid",
-        epochs=20,
-        learning_rate=0.02 if many else 0.05,
-    )
+    both = replace(PAPER_VARIANT, batch=_batch(1024, graph), negatives=_at_most(128, graph), loss="sigmoid")
+    if _many_relations(graph):
+        return replace(both, epochs=30, learning_rate=0.01)
+    return replace(both, epochs=20, learning_rate=0.05, margin=0.6, crowd=0.5)
+
+
+def _at_most(negatives: int, graph: Graph | None) -> int:
+    """Return so many negatives, or fewer where a graph has hardly more entities."""
+    return negatives if graph is None else max(1, min(negatives, len(graph.entities) - 1))
+
+
+def _batch(size: int, graph: Graph | None) -> int:
+    """Return batches of this size, or smaller ones where a graph has fewer questions."""
+    return size if graph is None else max(1, min(size, 2 * len(graph.train)))
 
 
 def _many_relations(graph: Graph | None) -> bool:
@@ -97,7 +101,7 @@ def _accurate(graph: Graph | None, device: torch.device) -> Settings:
     steps = 32 if gpu else 64  # an epoch: enough of them to learn, and batches that keep the device busy
     batch = 2 ** max(8, min(12 if gpu else 11, (questions // steps).bit_length() - 1))
     few = len(graph.entities) <= 4096
-    return replace(settings, batch=min(batch, 2 * triples), negatives="all" if gpu or few else 2048)
+    return replace(settings, batch=_batch(batch, graph), negatives="all" if gpu or few else 2048)
 
 
 RECIPES: dict[str, Callable[[Graph | None, torch.device], Settings]] = {
@@ -110,12 +114,16 @@ RECIPES: dict[str, Callable[[Graph | None, torch.device], Settings]] = {
 }
 
 
-def recipe(name: str, graph: Graph | None = None, device: str = "auto") -> Settings:
-    """Return the settings of a named recipe, for this graph and device."""
+def recipe(name: str, graph: Graph | None = None, device: str = "auto", **changes: Any) -> Settings:
+    """Return the settings of a named recipe for this graph and device, with some of them changed."""
     if name not in RECIPES:
         raise InputError(f"unknown recipe {name!r}, expected {' or '.join(RECIPES)}")
-    chosen = choose_device(device)
-    return replace(RECIPES[name](graph, chosen), device=device)
+    settings = RECIPES[name](graph, choose_device(device))
+    for unknown in set(changes) - {field.name for field in fields(settings)}:
+        has = ", ".join(other for other in RECIPES if hasattr(RECIPES[other](None, torch.device("cpu")), unknown))
+        hint = f"but of {has}" if has else "nor of any other"
+        raise InputError(f"{unknown.replace('_', ' ')} is no setting of the recipe {name}, {hint}")
+    return replace(settings, device=device, **changes)
 
 
 def learn(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes:

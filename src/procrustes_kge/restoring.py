@@ -28,6 +28,7 @@ def restore_relations(
     workers: int = 0,
     *,
     contrasted: bool = False,
+    groups: int = 1,
     translations: Float[Tensor, "directions segments width"] | None = None,
     scales: Float[Tensor, "directions segments width"] | None = None,
 ) -> tuple[Float[Tensor, "relations segments width width"], Float[Tensor, "directions segments width"] | None]:
@@ -35,8 +36,8 @@ def restore_relations(
 
     For a model of `fit`, by Eq. 3 alone: the same again, solved in float64 so that rotations are orthogonal to the last
     digit of float32; `translate` is as it was in training. For a `contrasted` model, by Eq. 3 and then by Procrustes
-    steps up the likelihood of the training triples until it rises no more; its own translations and scales, small
-    tables, are given and kept.
+    steps up the likelihood of the training triples until it rises no more, each of its `groups` alone; its own
+    translations and scales, small tables, are given and kept.
     """
     if vectors.ndim != 3:
         raise InputError(f"vectors of shape {tuple(vectors.shape)}, expected [entities, segments, width]")
@@ -47,7 +48,9 @@ def restore_relations(
     own = scales is not None or translations is not None
     rotations, solved = _solve(vectors, graph, translate and not (own or contrasted), workers)
     if contrasted:
-        rotations = _ascend(rotations, vectors, graph, translations, scales)
+        sides = [(None,) * groups if side is None else side.chunk(groups, dim=1) for side in (translations, scales)]
+        parts = zip(rotations.chunk(groups, dim=1), vectors.chunk(groups, dim=1), *sides, strict=True)
+        rotations = torch.cat([_ascend(turns, part, graph, *side) for turns, part, *side in parts], dim=1)
     return rotations, translations if solved is None else both_ways(rotations, solved)
 
 

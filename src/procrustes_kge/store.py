@@ -221,6 +221,7 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
         rotations, translations = restore_relations(
             *(tensors["vectors"], graph, about["translate"]),
             contrasted=getattr(settings, "relations", None) == "step",
+            groups=getattr(settings, "groups", 1),
             translations=tensors.get("translations"),
             scales=scales,
         )
