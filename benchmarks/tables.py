@@ -1,11 +1,13 @@
-"""Print the README's results table from benchmarks/results/*.json: no number is typed by hand.
+"""Print tables from benchmarks/results/*.json: no number is typed by hand.
 
-python benchmarks/tables.py
+python benchmarks/tables.py                     the README's results
+python benchmarks/tables.py search accurate     what each setting of a recipe is worth, for docs/negatives.md
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from statistics import mean
 from typing import Any
 
@@ -15,12 +17,12 @@ from procrustes_kge.ranking import figure
 # Result file, the command that a user would give, and what the paper prints for the same thing, if it does.
 ROWS = (
     ("paper-wn18rr", "procrustes train wn18rr --recipe paper", ".453"),
-    ("fast-wn18rr", "procrustes train wn18rr", ""),
-    ("fast-wn18rr-d500", "procrustes train wn18rr --dim 500", ""),
-    ("cpu-wn18rr-d500", "procrustes train wn18rr --dim 500 --device cpu", ""),
+    ("fast-wn18rr", "procrustes train wn18rr --recipe fast", ""),
+    ("fast-wn18rr-d500", "procrustes train wn18rr --recipe fast --dim 500", ""),
+    ("cpu-wn18rr-d500", "procrustes train wn18rr --recipe fast --dim 500 --device cpu", ""),
     ("paper-fb15k-237", "procrustes train fb15k-237 --recipe paper", ".295"),
-    ("fast-fb15k-237", "procrustes train fb15k-237", ""),
-    ("fast-fb15k-237-d500", "procrustes train fb15k-237 --dim 500", ""),
+    ("fast-fb15k-237", "procrustes train fb15k-237 --recipe fast", ""),
+    ("fast-fb15k-237-d500", "procrustes train fb15k-237 --recipe fast --dim 500", ""),
 )
 
 
@@ -42,9 +44,26 @@ def results_table() -> str:
     return "\n".join(lines)
 
 
+def search_table(study: str) -> str:
+    """Return, in Markdown, the validation MRR of a recipe (first) and of each change to it, on both benchmarks."""
+    found: dict[str, dict[str, str]] = {}
+    datasets = ("wn18rr", "fb15k-237")
+    for dataset in datasets:
+        file = records.RESULTS / f"search-{study.replace('+', '-')}-{dataset}.json"
+        content = json.loads(file.read_text(encoding="utf-8"))
+        for trial in content["trials"]:
+            change = ", ".join(f"`--{name.replace('_', '-')} {value}`" for name, value in trial["change"].items())
+            cell = f"{figure(trial['valid_mrr'])} in {trial['seconds']:.1f} s"
+            found.setdefault(change or f"the recipe, --dim {content['settings']['dim']}", {})[dataset] = cell
+    lines = ["| | WN18RR | FB15k-237 |", "|---|---|---|"]
+    for change, cells in found.items():
+        lines.append(f"| {change} | {' | '.join(cells.get(dataset, 'the recipe') for dataset in datasets)} |")
+    return "\n".join(lines)
+
+
 def _mean(views: list[dict[str, Any]], key: str) -> str:
     return figure(mean(view[key] for view in views))
 
 
 if __name__ == "__main__":
-    print(results_table())
+    print(search_table(sys.argv[2]) if sys.argv[1:2] == ["search"] else results_table())

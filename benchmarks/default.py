@@ -1,0 +1,66 @@
+"""Which recipe gives the best validation MRR within a minute on this machine: why `procrustes train` does what it does.
+
+python benchmarks/default.py                 every dataset, on the GPU where there is one
+python benchmarks/default.py umls --device cpu
+
+Writes benchmarks/results/default-cpu.json or default-cuda.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import records
+from procrustes_kge import evaluate, learn, read_graph, recipe
+from procrustes_kge.budget import plan
+from procrustes_kge.devices import choose_device
+from procrustes_kge.footprint import measure
+from procrustes_kge.store import device_name
+
+DATASETS = ("wordnet-mini", "umls", "kinship", "nations", "wn18rr", "fb15k-237")
+RECIPES = ("fast", "accurate")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("datasets", nargs="*", metavar="DATASET", help=f"all of {', '.join(DATASETS)} if none is named")
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--folder", type=Path, default=records.RESULTS)
+    parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
+    arguments = parser.parse_args()
+    device = choose_device(arguments.device)
+    rows: list[dict[str, Any]] = []
+    for dataset in arguments.datasets or DATASETS:
+        graph = read_graph(dataset)
+        for name in RECIPES:
+            planned = plan(graph, recipe(name, graph, arguments.device), arguments.seconds)
+            with measure(device=device) as meter:
+                model = learn(graph, planned.settings)
+            valid = evaluate(model, graph, "valid")
+            taken = meter.footprint.as_dict()
+            rows.append(
+                {
+                    "dataset": graph.name,
+                    "recipe": name,
+                    "valid_mrr": valid.mrr,
+                    "planned_seconds": planned.seconds,
+                    "planned_memory_gb": planned.memory / 1e9,
+                    "footprint": taken,
+                    "settings": asdict(planned.settings),
+                }
+            )
+            print(
+                f"{graph.name:<14}{name:<10}valid MRR {valid.mrr:.4f}   {meter.footprint.seconds:.0f} s "
+                f"(planned {planned.seconds:.0f})   {planned}",
+                flush=True,
+            )
+            about = {"commit": arguments.commit, "device": device_name(device), "rows": rows}
+            records.write(f"default-{device.type}", about, arguments.folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""The search for settings, on validation triples alone: one change at a time around a recipe, one seed each.
+
+python benchmarks/search.py                                 every study, on the GPU where there is one
+python benchmarks/search.py accurate --datasets wn18rr      one study of one dataset
+
+Vectors of 500 numbers stand for the 2,000 of the recipes. Each study writes its trials, the recipe's own settings
+first, to benchmarks/results/search-STUDY-DATASET.json; `python benchmarks/tables.py` makes tables of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import records
+from procrustes_kge import Graph, evaluate, learn, read_graph, recipe
+from procrustes_kge.devices import choose_device
+from procrustes_kge.recipes import Settings
+from procrustes_kge.store import device_name
+
+DIM = 500
+Change = dict[str, Any]
+BOTH: dict[str, list[Change]] = {
+    "accurate": [
+        {"relations": "positives"},
+        {"scale": False},
+        {"translate": False},
+        {"scale": False, "translate": False},
+        {"crowd": 0.0},
+        {"crowd": 0.5},
+        {"crowd": 1.0},
+        {"dropout": 0.0},
+        {"dropout": 0.1},
+        {"dropout": 0.2},
+        {"dropout": 0.4},
+        {"decay": 0.02},
+        {"decay": 0.05},
+        {"decay": 0.07},
+        {"decay": 0.1},
+        {"decay": 0.15},
+        {"smoothing": 0.1},
+        {"learning_rate": 0.1},
+        {"learning_rate": 0.4},
+        {"turning_rate": 0.5},
+        {"turning_rate": 2.0},
+        {"segment": 4},
+        {"segment": 10},
+        {"segment": 50},
+        {"dim": 200},
+        {"dim": 1000},
+        {"dim": 2000},
+        {"dim": 1000, "groups": 2},
+        {"dim": 2000, "groups": 2},
+        {"dim": 2000, "groups": 4},
+        {"epochs": 15},
+        {"epochs": 60},
+        {"warm_start": 20},
+        {"warm_start": 20, "epochs": 15},
+        {"negatives": 2048},
+        {"lengths": "unit", "decay": 0.0},
+    ],
+    "paper+tb": [{"learning_rate": 0.005}, {"learning_rate": 0.02}, {"translate": False}],
+    "paper+ns": [{"focus": 0.0}, {"margin": 0.6}, {"translate": False}],
+    "paper+ns+tb": [
+        {"focus": 0.0},
+        {"focus": 1.0},
+        {"margin": 0.6},
+        {"margin": 0.9},
+        {"sharpness": 14.0},
+        {"negatives": 512},
+        {"translate": False},
+    ],
+}
+ONE: dict[tuple[str, str], list[Change]] = {
+    ("paper+tb", "wn18rr"): [{"epochs": 30}],
+    ("paper+tb", "fb15k-237"): [{"epochs": 12}],
+    ("paper+ns", "wn18rr"): [{"learning_rate": 0.06}],
+    ("paper+ns", "fb15k-237"): [{"learning_rate": 0.1}],
+    ("paper+ns+tb", "wn18rr"): [{"learning_rate": 0.02}, {"learning_rate": 0.1}, {"crowd": 0.5}],
+    ("paper+ns+tb", "fb15k-237"): [{"learning_rate": 0.01}, {"epochs": 10}, {"epochs": 40}],
+}
+
+
+def trial(graph: Graph, settings: Settings) -> dict[str, Any]:
+    """Train once and rank the validation triples."""
+    device = choose_device(settings.device)
+    started = time.perf_counter()
+    model = learn(graph, settings)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    seconds = time.perf_counter() - started
+    valid = evaluate(model, graph, "valid")
+    sides = {"tail": valid.tail.mrr, "head": valid.head.mrr}
+    return {"valid_mrr": valid.mrr, **sides, "seconds": seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"all of {', '.join(BOTH)} where none is named")
+    parser.add_argument("--datasets", nargs="*", default=["wn18rr", "fb15k-237"])
+    parser.add_argument("--dim", type=int, default=DIM)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--folder", type=Path, default=records.RESULTS)
+    parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
+    arguments = parser.parse_args()
+    for dataset in arguments.datasets:
+        graph = read_graph(dataset)
+        for study in arguments.studies or BOTH:
+            base = replace(recipe(study, graph, arguments.device), dim=arguments.dim)
+            about = {
+                "commit": arguments.commit,
+                "device": device_name(choose_device(arguments.device)),
+                "dataset": graph.name,
+                "checksum": graph.checksum,
+                "settings": asdict(base),
+            }
+            trials: list[dict[str, Any]] = []
+            for change in [{}, *BOTH[study], *ONE.get((study, dataset), [])]:
+                if change and all(getattr(base, name) == value for name, value in change.items()):
+                    continue
+                trials.append({"change": change, **trial(graph, replace(base, **change))})
+                print(f"{study} {dataset} {trials[-1]}", flush=True)
+                name = f"search-{study.replace('+', '-')}-{graph.name}"
+                records.write(name, {**about, "trials": trials}, arguments.folder)
+
+
+if __name__ == "__main__":
+    main()
