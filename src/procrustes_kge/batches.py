@@ -30,7 +30,7 @@ class Batch:
     answers: Int[Tensor, " answers"]  # the entity that answers
 
     def split(self, size: int) -> list[Batch]:
-        """Return batches of at most `size` questions (and at least a tile) that hold the same."""
+        """Return batches of at most `size` questions, but at least a tile, that hold the same; a cut waits once."""
         if len(self.asked) <= size:
             return [self]
         tile = len(self.asked) // len(self.tiles)
@@ -67,8 +67,9 @@ class Questions:
         """Collect the questions of triples, on the device where they are."""
         head, relation, tail = triples.unbind(dim=1)
         keys = torch.cat([relation * entities + head, (relation + relations) * entities + tail])
-        order = keys.argsort(stable=True)
-        questions, counts = keys[order].unique_consecutive(return_counts=True)
+        # Sorted by question; a triple that occurs twice counts once.
+        answered = (keys * entities + torch.cat([tail, head])).unique()
+        questions, counts = (answered // entities).unique_consecutive(return_counts=True)
         direction = questions // entities
         sizes = torch.bincount(direction, minlength=2 * relations)
         tiles = (sizes + tile - 1) // tile
@@ -79,7 +80,7 @@ class Questions:
             direction=direction,
             counts=counts,
             starts=counts.cumsum(0) - counts,
-            answers=torch.cat([tail, head])[order],
+            answers=answered % entities,
             slots=torch.arange(len(questions), device=keys.device) + moved[direction],
             tiles=torch.repeat_interleave(torch.arange(2 * relations, device=keys.device), tiles),
             tile=tile,

@@ -44,7 +44,9 @@ class Plan:
         parts = [f"{settings.dim:,} numbers in segments of {settings.segment}", f"up to {settings.epochs:,} epochs"]
         if isinstance(settings, ContrastSettings):
             parts[1] = f"{settings.epochs:,} epochs"
-            parts.append(f"{settings.batch} questions a step against {settings.negatives} negatives")
+            many = "all" if settings.batch == "full" else f"{settings.batch:,}"
+            against = {"all": "all entities", "none": "nothing"}.get(str(settings.negatives), "")
+            parts.append(f"{many} questions a step against {against or f'{settings.negatives:,} negatives'}")
         takes = f"about {max(1, round(self.seconds)):,} s and {self.memory / 1e9:.1f} GB"
         return f"{', '.join(parts)}: {takes}"
 
@@ -69,7 +71,7 @@ def parse_size(text: str) -> float:
 
 def _parse(text: str, units: dict[str, float], name: str, examples: str) -> float:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*", text)
-    if found is None or found[2].lower() not in units or float(found[1]) == 0:
+    if found is None or found[2].lower() not in units or not 0 < float(found[1]) < 1e18:
         raise InputError(f"{name} {text!r}, expected a number and a unit, such as {examples}")
     return float(found[1]) * units[found[2].lower()]
 

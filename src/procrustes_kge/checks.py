@@ -31,9 +31,10 @@ def _whole(name: str, value: Any, words: list[str]) -> int:
 
 
 def check_whole(settings: Any, names: Iterable[str], least: int) -> None:
-    """Refuse whole numbers that are too small."""
+    """Refuse numbers that are too small or not whole."""
     for name in names:
-        if getattr(settings, name) < least:
+        value = getattr(settings, name)
+        if not isinstance(value, int) or value < least:
             raise InputError(f"{spoken(name)} {getattr(settings, name)}, expected a whole number of at least {least}")
 
 
@@ -46,12 +47,14 @@ def check_range(settings: Any, name: str, most: float, above: bool = False, exam
         raise InputError(f"{spoken(name)} {value}, expected a number {low} up to {most:g}{such}")
 
 
-def check_segments(dim: int, segment: int) -> None:
-    """Refuse a vector that cannot be cut into equal segments."""
-    if dim % segment:
-        near = [count * segment for count in (dim // segment, dim // segment + 1)]
+def check_segments(dim: int, segment: int, groups: int = 1) -> None:
+    """Refuse a vector that cannot be cut into equal segments, equally many in each group."""
+    whole = segment * groups
+    if dim % whole:
+        near = [count * whole for count in (dim // whole, dim // whole + 1)]
         tries = " or ".join(str(each) for each in near if each > 0)
-        raise InputError(f"dimension {dim} does not divide into segments of {segment}; try {tries}")
+        parts = f"{groups} groups of segments" if groups > 1 else "segments"
+        raise InputError(f"dimension {dim} does not divide into {parts} of {segment}; try {tries}")
 
 
 def spoken(name: str) -> str:

@@ -86,7 +86,7 @@ class ContrastSettings:
         check_choices(self)
         check_whole(self, ("dim", "segment", "groups", "epochs"), least=1)
         check_whole(self, ("warm_start", "chunk", "workers"), least=0)
-        check_segments(self.dim, self.segment * self.groups)
+        check_segments(self.dim, self.segment, self.groups)
         for name in ("learning_rate", "turning_rate", "sharpness"):
             check_range(self, name, 1000, above=True)
         for name in ("decay", "focus", "margin"):
@@ -174,7 +174,8 @@ def _check_fit(graph: Graph, settings: ContrastSettings) -> None:
 def questions_at_once(settings: ContrastSettings, entities: int, device: torch.device) -> int:
     """Return for how many questions there is room to compare them at once."""
     room = SCORES_AT_ONCE if device.type == "cpu" else SCORES_AT_ONCE_CUDA
-    across = entities if settings.negatives == "all" else 8 * settings.dim
+    drawn = settings.negatives if isinstance(settings.negatives, int) else 0
+    across = entities if settings.negatives == "all" else 8 * settings.dim + 4 * drawn
     return max(TILE, min(settings.chunk or room, room // across))
 
 
@@ -201,10 +202,10 @@ class Training:
             positives=settings.relations == "positives",
         )
         rows = len(self.questions.tiles) * TILE
-        self.batch = rows if settings.batch == "full" else min(int(settings.batch), rows)
-        self.first_loss = math.nan  # before the first step
+        self.batch = rows if settings.batch == "full" else -(-min(int(settings.batch), rows) // TILE) * TILE
         self.chunk = max(TILE, min(self.batch, questions_at_once(settings, entities, device)) // TILE * TILE)
-        self.steps_an_epoch = -(-self.questions.steps(self.chunk) // self.chunks_per_step)
+        self.steps_an_epoch = self.questions.steps(self.batch)
+        self.first_loss = math.nan  # before the first step
 
     def starting_vectors(self) -> Tensor:
         """Return small random vectors, unit ones, or those of a short `fit`."""
@@ -239,17 +240,12 @@ class Training:
         small = self.chunk * compared * self.settings.dim < SMALL
         return self.settings.workers or (1 if small else cores())
 
-    @property
-    def chunks_per_step(self) -> int:
-        """How many chunks make a batch: as many questions are compared at once as there is room for their scores."""
-        return -(-self.batch // self.chunk)
-
     def run(self, report: Report | None = None) -> Procrustes:
         """Train all epochs and return the model."""
         epochs, good, since_good = self.settings.epochs, self.learner.tables(copied=True), 0
         for epoch in range(epochs):
             loss = self.train_epoch()
-            if not loss <= HOPELESS * self.first_loss or not self.learner.vectors.isfinite().all():
+            if not loss <= HOPELESS * max(1.0, self.first_loss) or not self.learner.vectors.isfinite().all():
                 self.stop_diverged(epoch + 1, loss, good)
             since_good += self.steps_an_epoch
             if since_good >= 16 and epoch + 1 < epochs:  # a copy costs little against so many steps
@@ -270,28 +266,22 @@ class Training:
         learner = self.learner
         if learner.objective.negatives:
             learner.deck.shuffle(self.generator)
-        waiting: list[Batch] = []
-        # Memory may run out on the way and make chunks smaller: this epoch's were cut before.
-        many, count = self.chunks_per_step, self.questions.steps(self.chunk)
-        for number, chunk in enumerate(self.questions.epoch(self.chunk, self.generator), start=1):
-            waiting.append(chunk)
-            if number % many == 0 or number == count:
-                self.take_step(waiting)
-                waiting = []
-                if learner.taken == 1:
-                    self.first_loss = learner.mean_loss()
-                yield
+        for batch in self.questions.epoch(self.batch, self.generator):
+            self.take_step(batch)
+            if learner.taken == 1:
+                self.first_loss = learner.mean_loss()
+            yield
 
-    def take_step(self, chunks: list[Batch]) -> None:
-        """Learn from the chunks of a batch and move; where memory runs out, again from smaller ones."""
-        learner, before = self.learner, (self.learner.losses.clone(), self.learner.answered.clone())
-        if learner.compact and len(chunks) == 1:
-            learner.step_on_copy(chunks[0], self.rates())
+    def take_step(self, batch: Batch) -> None:
+        """Learn from a batch, as much of it at once as there is room for, and move."""
+        learner = self.learner
+        if learner.compact and self.chunk >= self.batch:
+            learner.step_on_copy(batch, self.rates())
             return
+        before = learner.sums()
         try:
-            for chunk in chunks:
-                for part in chunk.split(self.chunk):
-                    learner.gather(part)
+            for part in batch.split(self.chunk):
+                learner.gather(part)
         except torch.OutOfMemoryError:
             if self.chunk <= TILE:
                 raise InputError(
@@ -299,22 +289,18 @@ class Training:
                     "try a smaller --dim, or --device cpu"
                 ) from None
             self.chunk = max(TILE, self.chunk // 2 // TILE * TILE)
-            warnings.warn(
-                f"the GPU ran out of memory; going on with {self.chunk:,} questions at once",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-            learner.forget()
-            learner.losses, learner.answered = before
+            going_on = f"the GPU ran out of memory; going on with {self.chunk:,} questions at once"
+            warnings.warn(going_on, RuntimeWarning, stacklevel=2)
+            learner.forget(before)
             torch.cuda.empty_cache()
-            self.take_step(chunks)
+            self.take_step(batch)
         else:
             learner.step(self.rates())
 
     def rates(self) -> Rates:
         """Return how far the next step goes: further and further at first, then less and less."""
         total, taken = self.settings.epochs * self.steps_an_epoch, self.learner.taken
-        share = min(1.0, (taken + 1) / min(WARM_UP, 1 + total // 10)) * max(0.0, 1 - taken / total)
+        share = min(1.0, (taken + 1) / min(WARM_UP, 1 + total // 10)) * max(1 / total, 1 - taken / total)
         return Rates(self.settings.learning_rate * share, self.settings.turning_rate * share, self.steps_an_epoch)
 
     def stop_diverged(self, epoch: int, loss: float, good: Tables) -> None:

@@ -125,6 +125,7 @@ class Learner:
         self.turning = vectors.new_zeros(*shape, self.width)
         self.turned = vectors.new_zeros(relations, self.segments)  # Σ ‖gradient‖² so far
         self.weight = vectors.new_zeros(())  # of the answers since the last step
+        self.turning_weight = vectors.new_zeros(())  # of those since rotations moved
         self.losses = vectors.new_zeros(2 * relations)  # of each direction, since somebody last looked
         self.answered = vectors.new_zeros(())  # the weight of their answers
         self.deck = Deck(entities, vectors.device)
@@ -179,11 +180,16 @@ class Learner:
         self.answered.zero_()
         return loss
 
-    def forget(self) -> None:
-        """Drop the gradients that have gathered; covariances stay, to which every triple is added many times."""
-        gathered = [self.pull, self.weight, *self.side_pulls.values()] + ([] if self.positives else [self.turning])
-        for table in gathered:
+    def sums(self) -> tuple[Tensor, ...]:
+        """Return copies of what gathers over several steps."""
+        return tuple(each.clone() for each in (self.turning, self.turning_weight, self.losses, self.answered))
+
+    def forget(self, sums: tuple[Tensor, ...]) -> None:
+        """Drop the gradients that have gathered since the last step, and go back to the sums that were before them."""
+        for table in (self.pull, self.weight, *self.side_pulls.values()):
             table.zero_()
+        for each, before in zip((self.turning, self.turning_weight, self.losses, self.answered), sums, strict=True):
+            each.copy_(before)
 
     def gather(self, batch: Batch) -> None:
         """Add a batch's gradients to those that wait for the next step."""
@@ -231,8 +237,10 @@ class Learner:
             self.turning.index_add_(0, batch.tiles, asked.mT @ gradient)
         moved = gradient @ self.turns[batch.tiles].mT
         pull.index_add_(0, batch.asked, moved.transpose(1, 2).reshape(len(batch.asked), -1))
-        self.weight += mass.sum()
-        self.answered += mass.sum()
+        weight = mass.sum()
+        self.weight += weight
+        self.turning_weight += weight
+        self.answered += weight
         self.losses.index_add_(0, batch.tiles, losses.view(len(batch.tiles), -1).sum(dim=1))
 
     def tiled(self, rows: Float[Tensor, "rows d"], batch: Batch) -> Float[Tensor, "tiles segments height width"]:
@@ -317,12 +325,13 @@ class Learner:
 
     def turn(self, rate: float) -> None:
         """Move rotations by a Procrustes step whose bound grows with the gradients seen, as Adagrad's does."""
-        gradient = self.folded() / self.weight
+        gradient = self.folded() / self.turning_weight
         self.turned += gradient.square().sum(dim=(-2, -1))
         bound = (self.turned / self.width).sqrt() / rate
         tiny = torch.finfo(bound.dtype).tiny ** 0.5  # a relation without any gradient stays as it is
-        self.turn_to(procrustes_step(self.rotations, gradient, bound.clamp_min(tiny), self.polar))
+        self.turn_to(procrustes_step(self.rotations, gradient, bound.clamp(tiny, 1 / tiny), self.polar))
         self.turning.zero_()
+        self.turning_weight.zero_()
 
     def solve(self, keep: float) -> None:
         """Solve rotations by Eq. 3 from the covariances, of which a share is kept for the next time."""

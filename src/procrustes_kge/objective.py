@@ -58,10 +58,16 @@ def against_all(
     """
     counts = _counted(rows, weights)
     mass = weights * counts
-    # Computed in float32 inside the kernel and rounded once: no float32 copy of the scores has to exist.
-    surprise = (queries.to(table.dtype) @ table.T).softmax(dim=1)
-    likely = surprise[rows, answers].to(queries.dtype)
-    logs = likely.clamp_min(torch.finfo(likely.dtype).tiny).log()
+    surprise = queries.to(table.dtype) @ table.T
+    if table.dtype == queries.dtype:
+        surprise -= surprise.logsumexp(dim=1, keepdim=True)
+        logs = surprise[rows, answers]
+        likely = surprise.exp_()[rows, answers]
+    else:
+        # Computed in float32 inside the kernel and rounded once: no float32 copy of the scores has to exist.
+        surprise = surprise.softmax(dim=1)
+        likely = surprise[rows, answers].to(queries.dtype)
+        logs = likely.clamp_min(torch.finfo(likely.dtype).tiny).log()
     losses = torch.zeros_like(weights).index_add_(0, rows, -weights[rows] * logs)
     surprise[rows, answers] = (likely - (1 - smoothing) / counts[rows]).to(table.dtype)
     weighted = mass[:, None] * queries

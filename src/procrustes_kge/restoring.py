@@ -87,8 +87,9 @@ def _ascend(
     losses, gradient = likelihood.at(rotations)
     width = vectors.shape[-1]
     bound = torch.linalg.matrix_norm(gradient) / width**0.5  # a first step of about the size of a rotation
-    safe = likelihood.curvature()
-    bound = torch.minimum(bound, safe).clamp_min(torch.finfo(bound.dtype).tiny ** 0.5)
+    tiny = torch.finfo(bound.dtype).tiny ** 0.5  # relations without triples keep the rotation that they have
+    safe = likelihood.curvature().clamp_min(tiny)
+    bound = torch.minimum(bound.clamp_min(tiny), safe)
     for _ in range(ROUNDS):
         tried = procrustes_step(rotations, gradient, bound)
         new_losses, new_gradient = likelihood.at(tried)
@@ -113,6 +114,7 @@ class Likelihood:
         self.questions = Questions.of(graph.train.to(vectors.device), entities, relations)
         objective = Objective(negatives=None, sigmoid=None, smoothing=0.0, decay=0.0, dropout=0.0, crowd=1.0)
         self.learner = Learner(self.questions, vectors, relations, objective, Adagrad, torch.Generator(vectors.device))
+        self.nothing = self.learner.sums()
         self.learner.translations, self.learner.scales = translations, scales
         self.learner.table = self.learner.vectors  # in full precision: a small rise must not drown in rounding
 
@@ -122,8 +124,7 @@ class Likelihood:
     ) -> tuple[Float[Tensor, " relations"], Float[Tensor, "relations segments width width"]]:
         """Return the loss of each relation's triples, both directions, and its gradient."""
         learner = self.learner
-        learner.forget()
-        learner.losses.zero_()
+        learner.forget(self.nothing)
         learner.turn_to(rotations)
         for batch in self.questions.epoch(QUESTIONS_AT_ONCE):
             learner.gather(batch)

@@ -1,0 +1,263 @@
+"""Laws of recipes: settings by name that any graph can be trained with, and one function that trains them."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from procrustes_kge.contrast import ContrastSettings, Training, contrast
+from procrustes_kge.errors import InputError
+from procrustes_kge.fit import FitSettings, fit
+from procrustes_kge.graph import Graph, Vocabulary
+from procrustes_kge.reading import read_graph
+from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, learn, recipe
+from toys import builds, random_graph, random_graphs, rotated_graph
+
+CPU, GPU = torch.device("cpu"), torch.device("cuda")
+every_recipe = pytest.mark.parametrize("name", RECIPES)
+contrasted_recipes = pytest.mark.parametrize("name", ["accurate", "paper+ns", "paper+tb", "paper+ns+tb"])
+
+
+def large_graph(entities, relations, triples, seed=0):
+    """Return a graph too large to list all the triples that it might have."""
+    generator = torch.Generator().manual_seed(seed)
+    cells = torch.randint(entities * relations * entities, (triples,), generator=generator).unique()
+    rows = torch.stack([cells // (relations * entities), cells // entities % relations, cells % entities], dim=1)
+    return Graph(
+        "large",
+        Vocabulary(map(str, range(entities)), "entity"),
+        Vocabulary(map(str, range(relations)), "relation"),
+        rows,
+        *(torch.empty(0, 3, dtype=torch.int64),) * 2,
+    )
+
+
+def complete_graph(heads, tails):
+    """Return a graph in which every head has every tail."""
+    rows = torch.cartesian_prod(torch.arange(heads), torch.arange(1), heads + torch.arange(tails))
+    names = Vocabulary(map(str, range(heads + tails)), "entity")
+    return Graph("complete", names, Vocabulary(["r"], "relation"), rows, *(torch.empty(0, 3, dtype=torch.int64),) * 2)
+
+
+def answers_to_a_question(graph):
+    """Return how many answers a question has on average, counted plainly."""
+    questions = {(relation, "tail", head) for head, relation, _ in graph.train.tolist()}
+    questions |= {(relation, "head", tail) for _, relation, tail in graph.train.tolist()}
+    return 2 * len(graph.train) / len(questions)
+
+
+LARGE = large_graph(6000, 150, 40_000)
+GRAPHS = {
+    "no graph": None,
+    "one triple": random_graph(2, 1, 1),
+    "a few triples": random_graph(5, 2, 12),
+    "rotated": rotated_graph(),
+    "many relations": random_graph(30, 120, 500),
+    "large": LARGE,
+}
+
+
+def same(one, other):
+    """Tell whether two models are equal bit for bit."""
+    left, right = one.tables(), other.tables()
+    return left.keys() == right.keys() and all(left[name].equal(right[name]) for name in left)
+
+
+# By name.
+
+
+def test_the_default_is_one_of_them():
+    assert DEFAULT in RECIPES
+
+
+@every_recipe
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_a_recipe_makes_settings_that_can_be_trained(name, kind):
+    graph = GRAPHS[kind]
+    settings = recipe(name, graph, "cpu")
+    assert settings == replace(settings)  # which checks them again
+    assert settings.device == "cpu"
+    assert settings == recipe(name, graph, "cpu")
+    assert isinstance(settings, tuple(METHODS.values()))
+    if graph is not None and isinstance(settings, ContrastSettings):
+        Training(graph, replace(settings, dim=40, segment=20), CPU)  # which refuses what asks too much of a graph
+
+
+@every_recipe
+@pytest.mark.parametrize("kind", GRAPHS)
+def test_a_recipe_makes_settings_for_a_gpu_too(name, kind):
+    settings = RECIPES[name](GRAPHS[kind], GPU)
+    assert settings == replace(settings)
+    assert settings.dim == 2000
+
+
+@every_recipe
+def test_a_recipe_remembers_the_device_as_it_was_asked_for(name):
+    assert [recipe(name, None, device).device for device in ("auto", "cpu")] == ["auto", "cpu"]
+    assert recipe(name) == recipe(name, None, "auto")
+
+
+@pytest.mark.parametrize("name", ["slow", "", "Accurate", "paper+", "paper + ns"])
+def test_an_unknown_recipe_is_answered_with_those_that_are_known(name):
+    with pytest.raises(InputError) as caught:
+        recipe(name)
+    assert str(caught.value) == f"unknown recipe {name!r}, expected {' or '.join(RECIPES)}"
+
+
+@every_recipe
+def test_settings_of_a_recipe_may_be_changed(name):
+    changed = recipe(name, None, "cpu", dim=80, learning_rate=0.5)
+    assert changed == replace(recipe(name, None, "cpu"), dim=80, learning_rate=0.5)
+    with pytest.raises(InputError, match="dimension 90 does not divide into segments of 20; try 80 or 100"):
+        recipe(name, None, "cpu", dim=90)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (
+            "fast",
+            {"dropout": 0.1},
+            "dropout is no setting of the recipe fast, but of accurate, paper+ns, paper+tb",
+        ),
+        ("accurate", {"validate_every": 3}, "validate every is no setting of the recipe accurate, but of fast, paper"),
+        ("paper", {"wings": 2}, "wings is no setting of the recipe paper, nor of any other"),
+    ],
+)
+def test_a_setting_that_a_recipe_does_not_have_is_refused_with_those_that_have_it(name, change, message):
+    with pytest.raises(InputError) as caught:
+        recipe(name, None, "cpu", **change)
+    assert str(caught.value).startswith(message)
+
+
+def test_an_unknown_device_is_refused_before_a_recipe_is_made():
+    with pytest.raises(InputError, match="unknown device 'banana', expected cpu, cuda, cuda:N or auto"):
+        recipe("accurate", None, "banana")
+
+
+# What they are.
+
+
+def test_fast_is_what_fit_does_by_default():
+    for graph in GRAPHS.values():
+        assert recipe("fast", graph) == FitSettings()
+
+
+def test_paper_is_as_published_and_tuned_for_each_of_its_two_graphs():
+    few, many = recipe("paper", rotated_graph()), recipe("paper", LARGE)
+    assert recipe("paper") == few
+    assert (few.learning_rate, many.learning_rate) == (0.001, 0.05)
+    for settings in (few, many):
+        shape = (settings.dim, settings.segment, settings.step, settings.loss, settings.translate)
+        assert shape == (2000, 20, "adam", "norm", False)
+
+
+@pytest.mark.parametrize(
+    ("name", "negatives", "batches"),
+    [("paper+ns", True, False), ("paper+tb", False, True), ("paper+ns+tb", True, True)],
+)
+def test_a_variant_of_paper_adds_what_its_name_says(name, negatives, batches):
+    for graph in (None, LARGE):
+        settings = recipe(name, graph, "cpu")
+        assert (settings.negatives != "none", settings.batch != "full") == (negatives, batches)
+        assert (settings.loss == "sigmoid") == negatives
+        kept = (settings.dim, settings.segment, settings.lengths, settings.relations, settings.step, settings.scale)
+        assert kept == (2000, 20, "unit", "positives", "adam", False)
+        assert (settings.decay, settings.dropout) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("device", [CPU, GPU])
+def test_accurate_contrasts_with_all_entities_where_that_can_be_afforded(device):
+    few, many = (RECIPES["accurate"](graph, device) for graph in (rotated_graph(), LARGE))
+    assert few.negatives == "all"
+    assert many.negatives == ("all" if device == GPU else 2048)
+    assert few.dim == many.dim == (2000 if device == GPU else 400)
+
+
+@given(random_graphs(most_entities=12, most_triples=200))
+def test_accurate_weighs_crowds_down_where_questions_have_few_answers(graph):
+    settings = recipe("accurate", graph, "cpu")
+    assert settings.crowd == (0.5 if answers_to_a_question(graph) < 2 else 1.0)
+
+
+@given(builds(complete_graph, heads=st.integers(1, 9), tails=st.integers(1, 9)))
+def test_accurate_knows_questions_with_one_answer_from_questions_with_many(graph):
+    few = answers_to_a_question(graph) < 2
+    settings = recipe("accurate", graph, "cpu")
+    assert (settings.crowd == 0.5) == few == (settings.decay > ContrastSettings().decay)
+    assert recipe("accurate", rotated_graph(), "cpu").crowd == 0.5  # one answer each
+
+
+def test_accurate_tells_the_benchmarks_that_it_was_tuned_for_apart():
+    assert recipe("accurate", read_graph("wordnet-mini"), "cpu").crowd == 0.5
+    assert recipe("accurate", complete_graph(20, 20), "cpu").crowd == 1.0
+
+
+@given(random_graphs(most_entities=30, most_triples=300))
+def test_the_batch_of_accurate_is_no_larger_than_the_graph(graph):
+    for device in (CPU, GPU):
+        settings = RECIPES["accurate"](graph, device)
+        assert 1 <= settings.batch <= 2 * len(graph.train)
+        Training(graph, replace(settings, dim=8, segment=4), CPU)
+
+
+@pytest.mark.parametrize(("device", "least", "most"), [(CPU, 256, 2048), (GPU, 256, 4096)])
+def test_the_batch_of_accurate_grows_with_the_graph_by_powers_of_two(device, least, most):
+    sizes = (200, 2000, 20_000, 100_000, 400_000)
+    batches = [RECIPES["accurate"](large_graph(20_000, 5, size), device).batch for size in sizes]
+    assert batches == sorted(batches)
+    assert (batches[0], batches[-1]) == (least, most)
+    assert all(math.log2(batch).is_integer() for batch in batches)
+
+
+# One function that trains them.
+
+
+@pytest.mark.parametrize(
+    ("settings", "method"),
+    [
+        (FitSettings(dim=16, segment=8, epochs=3, device="cpu"), fit),
+        (ContrastSettings(dim=16, segment=8, epochs=3, batch=128, device="cpu"), contrast),
+    ],
+    ids=["fit", "contrast"],
+)
+def test_learn_trains_by_the_method_that_settings_belong_to(settings, method):
+    graph, log, own = rotated_graph(), [], []
+    learned = learn(graph, settings, log.append)
+    assert same(learned, method(graph, settings, own.append))
+    assert same(learned, learn(graph, settings))
+    assert METHODS[method.__name__] is type(settings)
+    assert len(log) == len(own) > 0
+
+
+def is_learned(name, graph):
+    """Tell whether a short training gives a model of the graph's size, with numbers only."""
+    model = learn(graph, replace(recipe(name, graph, "cpu"), dim=20, epochs=3))
+    shape = (len(graph.entities), 1, 20)
+    return model.vectors.shape == shape and all(bool(table.isfinite().all()) for table in model.tables().values())
+
+
+@every_recipe
+@pytest.mark.parametrize("kind", ["a few triples", "rotated"])
+def test_every_recipe_trains_on_small_graphs(name, kind):
+    assert is_learned(name, GRAPHS[kind])
+
+
+@pytest.mark.parametrize("name", ["accurate", "fast", "paper"])
+def test_recipes_train_on_a_single_triple(name):
+    assert is_learned(name, GRAPHS["one triple"])
+
+
+@pytest.mark.parametrize("name", ["paper+ns", "paper+tb", "paper+ns+tb"])
+def test_variants_of_paper_train_on_a_single_triple(name):
+    assert is_learned(name, GRAPHS["one triple"])
+
+
+@contrasted_recipes
+def test_a_recipe_asks_for_no_more_negatives_than_there_are(name):
+    for count in (2, 3, 50, 129, 130):
+        settings = recipe(name, random_graph(count, 2, count), "cpu")
+        assert settings.negatives in ("all", "none") or settings.negatives < count
