@@ -45,14 +45,16 @@ def test_an_unknown_word_is_named_with_those_that_are_known(word):
 
 @given(st.integers(1, 10**12))
 def test_where_a_number_or_a_word_serves_digits_become_a_number(count):
-    for written in (count, str(count), f"{count:,}"):
+    for written in (count, str(count)):
         kettle = Kettle(cup_count=written)
         assert kettle.cup_count == count
         assert type(kettle.cup_count) is int
     assert Kettle(cup_count="full").cup_count == "full"
 
 
-@pytest.mark.parametrize("count", ["half", "", "-3", "0", 0, -1, "1.5", 2.0, "1e3", ",", "²", None, True, math.nan])
+@pytest.mark.parametrize(
+    "count", ["half", "", "-3", "0", 0, -1, "1.5", 2.0, "1e3", ",", "1,024", "²", None, True, math.nan]
+)
 def test_where_a_number_or_a_word_serves_anything_else_is_refused(count):
     assert refused(Kettle, cup_count=count) == f"cup count {count}, expected full or a whole number of at least 1"
 

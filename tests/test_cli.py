@@ -12,17 +12,24 @@ import urllib.error
 import urllib.request
 from contextlib import redirect_stdout
 from dataclasses import asdict, fields, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import polars
 import pytest
 import torch
+from jaxtyping import config
 
 from procrustes_kge import __version__, cli, datasets
+from procrustes_kge.batches import TILE
+from procrustes_kge.budget import memory_needed, parse_size
 from procrustes_kge.cli import main
-from procrustes_kge.fit import PAPER, FitSettings
+from procrustes_kge.contrast import ContrastSettings
+from procrustes_kge.fit import FitSettings
+from procrustes_kge.ranking import evaluate
 from procrustes_kge.reading import read_graph
+from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, recipe
 from procrustes_kge.store import load, load_run, save
 from toys import planted_model
 
@@ -91,18 +98,29 @@ def procrustes(capsys):
 
 @pytest.fixture
 def refused(capsys):
-    """Run a command that must fail with code 2 and leave the disk as it was; return what standard error says."""
+    """Run a command that must fail with code 2 and leave the disk as it was; return what standard error says.
 
-    def call(*arguments):
+    What is wrong for this graph alone is told when the graph has been described; all else before anything is printed.
+    """
+
+    def call(*arguments, described=False):
         before = contents()
         with pytest.raises(SystemExit) as ended:
             main([str(argument) for argument in arguments])
         output = capsys.readouterr()
-        assert (ended.value.code, output.out) == (2, "")
+        assert (ended.value.code, output.out != "") == (2, described)
         assert contents() == before
         return output.err
 
     return call
+
+
+@pytest.fixture
+def unchecked():
+    """Let text reach settings that make numbers of it, where the tests' type checker would speak first."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
 
 
 def contents():
@@ -122,7 +140,9 @@ def write_folder(name, **splits):
 FIGURES = r"MRR (\.\d{3}|1\.000)   hits@1 (\.\d{3}|1\.000)   hits@3 (\.\d{3}|1\.000)   hits@10 (\.\d{3}|1\.000)"
 SIDES = r"\(tails \.\d{3}, heads \.\d{3}\)"
 COST = r"\d+\.\d s   peak [\d,]+ MB   \S+ Wh   \S+ g CO2 \((estimated|measured), world average\)"
-CLOSING = rf"""fitted 3 epochs in {COST}
+TAKES = r"about [\d,]+ s and \d+\.\d GB"
+CLOSING = rf"""accurate: 40 numbers in segments of 10, 3 epochs, 148 questions a step against all entities: {TAKES}
+fitted 3 epochs in {COST}
 valid  {FIGURES}   {SIDES}
 test   {FIGURES}   {SIDES}
 saved  runs/ring
@@ -131,14 +151,14 @@ saved  runs/ring
 
 def test_training_on_a_file_answers_in_a_few_lines(procrustes):
     printed = procrustes("train", "ring.tsv", *TINY)
-    first, *odd = printed.splitlines()[:-4]
+    first, *odd = printed.splitlines()[:-5]
     assert first == "ring   40 entities · 3 relations · 82 triples"
     assert odd == [
         "  1 duplicate triple dropped",
         "  triples from an entity to itself: 1",
         "  relations that occur once in train: 1 ('once')",
     ]
-    assert re.fullmatch(CLOSING, "".join(printed.splitlines(keepends=True)[-4:]))
+    assert re.fullmatch(CLOSING, "".join(printed.splitlines(keepends=True)[-5:]))
     assert load_run("runs/ring").graph.checksum == read_graph("ring.tsv").checksum
     assert {path.name for path in Path().iterdir()} == {"ring.tsv", "runs"}
     assert [path.name for path in Path("runs").iterdir()] == ["ring"]
@@ -155,7 +175,7 @@ def test_json_is_the_report_and_nothing_else(trained):
     assert (report["entities"], report["relations"]) == (40, 3)
     assert report["triples"] == {"train": 74, "valid": 4, "test": 4}
     assert report["settings"] == asdict(run.settings)
-    assert (report["seed"], report["recipe"], report["epochs"]) == (0, "fast", 3)
+    assert (report["seed"], report["recipe"], report["method"], report["epochs"]) == (0, DEFAULT, "contrast", 3)
     assert report["versions"].keys() == {"procrustes-kge", "torch", "numpy", "python"}
     assert report["versions"]["procrustes-kge"] == __version__
     assert report["device"]
@@ -170,8 +190,8 @@ def test_json_is_the_report_and_nothing_else(trained):
     assert footprint["seconds"] > 0
 
 
-def test_every_setting_is_a_flag_that_reaches_the_settings(procrustes):
-    chosen = {
+CHOSEN = {
+    "fast": {
         "dim": 20,
         "segment": 5,
         "epochs": 2,
@@ -186,29 +206,270 @@ def test_every_setting_is_a_flag_that_reaches_the_settings(procrustes):
         "device": "cpu",
         "workers": 1,
         "deterministic": True,
-    }
-    default = asdict(FitSettings())
+    },
+    "accurate": {
+        "dim": 20,
+        "segment": 5,
+        "groups": 2,
+        "epochs": 2,
+        "batch": 16,
+        "chunk": 32,
+        "negatives": 6,
+        "loss": "sigmoid",
+        "margin": 0.7,
+        "sharpness": 3.0,
+        "focus": 1.0,
+        "lengths": "unit",
+        "relations": "positives",
+        "step": "adam",
+        "learning_rate": 0.01,
+        "turning_rate": 0.5,
+        "scale": False,
+        "translate": False,
+        "decay": 0.01,
+        "dropout": 0.25,
+        "smoothing": 0.125,
+        "crowd": 0.75,
+        "warm_start": 1,
+        "seed": -7,
+        "device": "cpu",
+        "workers": 1,
+        "deterministic": True,
+    },
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_every_setting_is_a_flag_that_reaches_the_settings(name, procrustes, unchecked):
+    chosen, kind = CHOSEN[name], type(recipe(name))
+    default = asdict(recipe(name, read_graph("ring.tsv")))
     assert chosen.keys() == default.keys()
-    assert not {name for name in chosen if chosen[name] == default[name]}
+    assert not {each for each in chosen if chosen[each] == default[each]}
     flags = []
-    for name, value in chosen.items():
-        flag = name.replace("_", "-")
+    for each, value in chosen.items():
+        flag = each.replace("_", "-")
         flags += [f"--{flag}" if value else f"--no-{flag}"] if isinstance(value, bool) else [f"--{flag}", value]
-    told = json.loads(procrustes("train", "ring.tsv", "--json", *flags))
+    told = json.loads(procrustes("train", "ring.tsv", "--recipe", name, "--json", *flags))
     assert told["settings"] == chosen
-    assert json.loads(Path("runs/ring/settings.json").read_text())["settings"] == chosen
-    assert load("runs/ring").translations is None
+    about = json.loads(Path("runs/ring/settings.json").read_text())
+    assert about["settings"] == chosen
+    assert METHODS[about["method"]] is METHODS[told["method"]] is kind
+    assert load("runs/ring").tables().keys() == {"vectors", "rotations"}
     help_page = procrustes("train", "--help")
-    assert all(f"--{name.name.replace('_', '-')}" in help_page for name in fields(FitSettings))
+    assert all(f"--{each.name.replace('_', '-')}" in help_page for each in fields(kind))
 
 
-def test_recipes_are_where_settings_start(procrustes):
-    procrustes("train", "ring.tsv", "--recipe", "paper", "--out", "paper", *TINY)
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_are_where_settings_start(name, procrustes):
+    procrustes("train", "ring.tsv", "--recipe", name, *TINY)
+    run = load_run("runs/ring")
     tiny = {"dim": 40, "segment": 10, "epochs": 3, "device": "cpu"}
-    assert load_run("paper").settings == replace(PAPER, **tiny)
-    assert load_run("paper").report["recipe"] == "paper"
-    procrustes("train", "ring.tsv", "--recipe", "fast", "--out", "fast", *TINY)
-    assert load_run("fast").settings == FitSettings(**tiny)
+    assert run.settings == replace(recipe(name, run.graph, "cpu"), **tiny)
+    assert run.report["recipe"] == name
+    assert run.report["method"] == {FitSettings: "fit", ContrastSettings: "contrast"}[type(run.settings)]
+    told = json.loads(procrustes("evaluate", "runs/ring", "--device", "cpu", "--json"))
+    assert told["metrics"]["test"] == run.report["metrics"]["test"]
+    assert procrustes("predict", "runs/ring", "-H", "e0", "-r", "next", "-k", "1").startswith("  1  ")
+
+
+PLANS = {
+    "fast": "40 numbers in segments of 10, up to 3 epochs",
+    "paper": "40 numbers in segments of 10, up to 3 epochs",
+    "paper+ns": "40 numbers in segments of 10, 3 epochs, all questions a step against 39 negatives",
+    "paper+tb": "40 numbers in segments of 10, 3 epochs, 148 questions a step against nothing",
+    "paper+ns+tb": "40 numbers in segments of 10, 3 epochs, 148 questions a step against 39 negatives",
+    "accurate": "40 numbers in segments of 10, 3 epochs, 148 questions a step against all entities",
+}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_what_is_planned_is_told_before_it_is_done(name, procrustes):
+    lines = procrustes("train", "ring.tsv", "--recipe", name, *TINY).splitlines()
+    assert re.fullmatch(re.escape(f"{name}: {PLANS[name]}: ") + TAKES, lines[-5])
+    assert lines[-4].startswith("fitted 3 epochs in ")
+
+
+def test_a_few_steps_in_all_are_planned_and_trained(procrustes):
+    write_folder("mine", train=["a r b", "b r c", "c r a"], test=["b r a"])
+    for epochs in (1, 5):
+        told = json.loads(procrustes("train", "mine", "--json", "--dim", "20", "--epochs", epochs, "--device", "cpu"))
+        assert (told["epochs"], told["settings"]["epochs"], told["settings"]["dim"]) == (epochs, epochs, 20)
+
+
+# Budgets.
+
+
+def test_the_default_is_fitted_to_a_minute_and_a_named_recipe_to_nothing(procrustes, monkeypatch):
+    whole = recipe(DEFAULT, read_graph("ring.tsv"), "cpu")
+    assert cli.A_MINUTE == 60
+    for flags in ((), ("--time", "1h")):
+        procrustes("train", "ring.tsv", "--device", "cpu", *flags)
+        assert load_run("runs/ring").settings == whole  # as it is: it takes a second
+    monkeypatch.setattr(cli, "A_MINUTE", 0.001)
+    procrustes("train", "ring.tsv", "--device", "cpu")
+    hurried = load_run("runs/ring").settings
+    assert hurried.dim < whole.dim
+    assert hurried.epochs < whole.epochs
+    assert hurried == replace(whole, dim=hurried.dim, epochs=hurried.epochs)
+    procrustes("train", "ring.tsv", "--device", "cpu", "--recipe", DEFAULT)
+    assert load_run("runs/ring").settings == whole
+
+
+@pytest.mark.parametrize("name", ["accurate", "fast"])
+def test_a_time_that_is_too_short_shortens_what_is_trained(name, procrustes):
+    whole = recipe(name, read_graph("ring.tsv"), "cpu")
+    printed = procrustes("train", "ring.tsv", "--recipe", name, "--device", "cpu", "--time", "0.001s")
+    settings = load_run("runs/ring").settings
+    assert settings == replace(whole, dim=settings.dim, epochs=settings.epochs)
+    assert settings.dim < whole.dim
+    assert settings.epochs < whole.epochs
+    assert f"{name}: {settings.dim} numbers in segments of 20" in printed
+    assert printed.endswith("saved  runs/ring\n")
+
+
+def test_memory_bounds_what_is_trained(procrustes):
+    graph, flags = read_graph("ring.tsv"), ("--device", "cpu", "--epochs", "3")
+    whole = replace(recipe(DEFAULT, graph, "cpu"), epochs=3)
+    shortest = replace(whole, dim=whole.segment, chunk=TILE)
+    budgets = {
+        "4GB": lambda settings: settings.dim == whole.dim and not 0 < settings.chunk < whole.batch,  # nothing is cut
+        f"{memory_needed(graph, replace(whole, chunk=2 * TILE)) / 1e6 + 0.001:.4f} mb": (
+            lambda settings: (settings.dim, settings.chunk) == (whole.dim, 2 * TILE)  # fewer questions at once
+        ),
+        f"{memory_needed(graph, replace(whole, chunk=TILE)) - 1:.0f}": (
+            lambda settings: 0 < whole.dim - settings.dim <= 2 * whole.segment  # hardly shorter vectors
+        ),
+        f"{memory_needed(graph, shortest) + 1:.0f}b": lambda settings: settings == shortest,
+    }
+    for memory, expected in budgets.items():
+        procrustes("train", "ring.tsv", *flags, "--memory", memory)
+        settings = load_run("runs/ring").settings
+        assert expected(settings), (memory, settings)
+        assert settings == replace(whole, dim=settings.dim, chunk=settings.chunk)
+        assert memory_needed(graph, settings) <= parse_size(memory)
+
+
+def test_memory_that_nothing_fits_is_refused(refused):
+    told = refused("train", "ring.tsv", *TINY, "--memory", "1MB", described=True)
+    assert told == (
+        "error: 0.001 GB of memory asked for, but ring takes 0.45 GB even with vectors of 10 numbers; "
+        "try a larger --memory\n"
+    )
+
+
+# Negatives and batches: a number or a word.
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--negatives", "all", "--batch", "full"), {"negatives": "all", "batch": "full"}),
+        (("--negatives", "20", "--batch", "64"), {"negatives": 20, "batch": 64}),
+        (("--negatives", "39", "--batch", "1"), {"negatives": 39, "batch": 1}),
+        (
+            ("--negatives", "none", "--loss", "squared", "--lengths", "unit"),
+            {"negatives": "none", "loss": "squared", "lengths": "unit"},
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_negatives_and_batches_are_words_or_numbers(flags, expected, procrustes, unchecked):
+    told = json.loads(procrustes("train", "ring.tsv", "--json", *TINY, *flags))
+    assert expected.items() <= told["settings"].items()
+    saved = asdict(load_run("runs/ring").settings)
+    assert {name: (type(saved[name]), saved[name]) for name in expected} == {
+        name: (type(value), value) for name, value in expected.items()
+    }
+
+
+@pytest.mark.parametrize("value", ["many", "0", "-3", "1.5", "", "²", "1e3"])
+def test_negatives_and_batches_that_are_neither_are_refused(value, refused, unchecked):
+    told = refused("train", "ring.tsv", *TINY, "--negatives", value)
+    assert told == f"error: negatives {value}, expected none or all or a whole number of at least 1\n"
+    told = refused("train", "ring.tsv", *TINY, "--batch", value)
+    assert told == f"error: batch {value}, expected full or a whole number of at least 1\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--step", "turn"), "unknown step 'turn', expected adagrad or adam"),
+        (("--loss", "norm"), "unknown loss 'norm', expected softmax or sigmoid or squared"),
+        (("--recipe", "fast", "--step", "adagrad"), "unknown step 'adagrad', expected turn or adam"),
+        (("--recipe", "fast", "--loss", "softmax"), "unknown loss 'softmax', expected squared or norm"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_words_of_other_recipes_are_refused(flags, message, refused, unchecked):
+    assert refused("train", "ring.tsv", *TINY, *flags) == f"error: {message}\n"
+
+
+def test_more_negatives_or_questions_than_the_graph_has_are_refused(refused, unchecked):
+    told = refused("train", "ring.tsv", *TINY, "--negatives", "40", described=True)
+    assert told == (
+        "error: 40 negatives asked for, but the graph ring has 40 entities; try a smaller number, or --negatives all\n"
+    )
+    told = refused("train", "ring.tsv", *TINY, "--batch", "149", described=True)
+    assert told == (
+        "error: batches of 149 questions asked for, but the graph ring has 74 training triples, which ask two each; "
+        "try a smaller number, or --batch full\n"
+    )
+
+
+# Divergence.
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["text", "json"])
+def test_a_training_that_diverges_is_told_and_leaves_the_last_good_weights(flags, procrustes, capsys):
+    rates = ("--dim", "40", "--epochs", "30", "--device", "cpu", "--learning-rate")
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "ring.tsv", *rates, "900", *flags])
+    output = capsys.readouterr()
+    assert ended.value.code == 2
+    found = re.fullmatch(
+        r"error: (training diverged in epoch (\d+) of 30 \(loss (\S+)\) with learning rate 900; "
+        r"try --learning-rate (\d+)); the last good weights are in runs/ring\n",
+        output.err,
+    )
+    assert found
+    assert 1 <= int(found[2]) <= 30
+    assert not float(found[3]) < 2  # or it is not a number at all
+    assert 0 < float(found[4]) < 900
+    assert "fitted" not in output.out
+    assert (output.out == "") == bool(flags)
+    run = load_run("runs/ring")
+    assert all(bool(table.isfinite().all()) for table in run.model.tables().values())
+    assert run.report == {"diverged": found[1]}
+    assert run.settings.learning_rate == 900
+    assert procrustes("predict", "runs/ring", "-H", "e0", "-r", "next", "-k", "2").startswith("  1  ")
+    assert "test   MRR " in procrustes("evaluate", "runs/ring", "--device", "cpu")
+
+
+def test_a_training_that_diverges_leaves_an_earlier_run_alone(procrustes, capsys):
+    procrustes("train", "ring.tsv", "--dim", "40", "--epochs", "3", "--device", "cpu")
+    before = load_run("runs/ring").model.vectors
+    with pytest.raises(SystemExit):
+        main(["train", "ring.tsv", "--dim", "40", "--epochs", "30", "--device", "cpu", "--learning-rate", "900"])
+    assert capsys.readouterr().err.endswith("the last good weights are in runs/ring-diverged\n")
+    assert load_run("runs/ring").model.vectors.equal(before)
+    assert load_run("runs/ring-diverged").report["diverged"]
+
+
+def test_the_rates_that_are_advised_lead_out_of_divergence(capsys):
+    rate, rates = "900", []
+    while rate is not None and len(rates) < 8:
+        rates.append(float(rate))
+        with pytest.raises(SystemExit) as ended:
+            main(["train", "ring.tsv", "--dim", "40", "--epochs", "30", "--device", "cpu", "--learning-rate", rate])
+        advised = re.search(r"try --learning-rate (\S+);", capsys.readouterr().err)
+        assert ended.value.code == (2 if advised else 0)
+        rate = advised[1] if advised else None
+    assert 1 < len(rates) < 8
+    assert all(later < earlier for earlier, later in pairwise(rates))
+    assert load_run("runs/ring").settings.learning_rate == rates[-1]
+
+
+# Runs that repeat.
 
 
 def test_a_seed_repeats_and_an_old_run_is_replaced(procrustes, trained):
@@ -225,13 +486,20 @@ def test_a_file_is_split_the_same_whatever_the_seed_of_training(procrustes, trai
         assert load_run("runs/ring").graph.checksum == read_graph("ring.tsv", seed=seed).checksum
 
 
-def test_entities_alone_take_less_room_and_answer_alike(procrustes, trained):
-    whole = load_run(trained[0])
-    procrustes("train", "ring.tsv", *TINY, "--entities-only", "--out", "small")
-    small = load_run("small")
-    assert small.model.rotations.equal(whole.model.rotations)
+@pytest.mark.parametrize("name", ["fast", "accurate"])
+def test_entities_alone_take_less_room_and_answer_alike(name, procrustes):
+    flags = ("--recipe", name, "--dim", "40", "--segment", "10", "--epochs", "30", "--device", "cpu")
+    procrustes("train", "ring.tsv", *flags, "--out", "whole")
+    procrustes("train", "ring.tsv", *flags, "--out", "small", "--entities-only")
+    whole, small = load_run("whole"), load_run("small")
     assert small.report["metrics"] == whole.report["metrics"]
-    assert Path("small/model.safetensors").stat().st_size < (trained[0] / "model.safetensors").stat().st_size
+    assert Path("small/model.safetensors").stat().st_size < Path("whole/model.safetensors").stat().st_size
+    kept = whole.model.tables().keys() - {"rotations"}
+    assert all(small.model.tables()[each].equal(whole.model.tables()[each]) for each in kept)
+    if name == "fast":
+        assert small.model.rotations.equal(whole.model.rotations)
+    else:
+        assert evaluate(small.model, small.graph).mrr > 0.8 * evaluate(whole.model, whole.graph).mrr
 
 
 def test_a_folder_is_trained_with_its_own_splits(procrustes):
@@ -319,7 +587,7 @@ def test_an_interrupted_training_leaves_nothing_behind(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     before = contents()
-    monkeypatch.setattr(cli, "fit", interrupted)
+    monkeypatch.setattr(cli, "learn", interrupted)
     with pytest.raises(SystemExit) as ended:
         main(["train", "ring.tsv", *TINY])
     assert ended.value.code not in (0, None)
@@ -327,15 +595,17 @@ def test_an_interrupted_training_leaves_nothing_behind(capsys, monkeypatch):
     assert contents() == before
 
 
-def test_a_terminal_sees_a_bar_and_standard_output_does_not(capsys, monkeypatch):
+@pytest.mark.parametrize(("name", "figures"), [("fast", r"   valid MRR \.\d{3}"), ("accurate", "")])
+def test_a_terminal_sees_a_bar_and_standard_output_does_not(name, figures, capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich takes this for a terminal
     with pytest.raises(SystemExit) as ended:
-        main(["train", "ring.tsv", "--json", *TINY])
+        main(["train", "ring.tsv", "--recipe", name, "--json", *TINY])
     output = capsys.readouterr()
     assert ended.value.code == 0
     json.loads(output.out)
     shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", output.err)
-    assert re.search(r"fitting.*epoch 3 of 3   loss [\d.]+   valid MRR \.\d{3}", shown)
+    assert re.search(rf"fitting.*epoch 3 of 3   loss [\d.]+{figures}", shown)
+    assert ("valid MRR" in shown) == bool(figures)
     assert "ranking test" in shown
 
 
@@ -377,7 +647,7 @@ def test_the_suffix_tells_the_format_of_an_export(procrustes, refused, run):
 
 
 def test_a_reader_who_has_seen_enough_does_not_stop_a_training(tmp_path):
-    command = f"{sys.executable} -m procrustes_kge train --dim 20 --epochs 1 --patience 0 --out run | head -n 1"
+    command = f"{sys.executable} -m procrustes_kge train --dim 20 --epochs 1 --out run | head -n 1"
     subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, check=True, capture_output=True)
     assert load(tmp_path / "run").dim == 20
 
@@ -628,7 +898,30 @@ MISTAKES = {
     "learning rate zero": (training("--learning-rate", "0"), "learning rate 0.0, expected a number above 0"),
     "a GPU too many": (training("--device", "cuda:99"), "device 'cuda:99' asked for, but PyTorch"),
     "device unknown": (training("--device", "gpu"), "unknown device 'gpu', expected cpu, cuda, cuda:N or auto"),
-    "recipe unknown": (training("--recipe", "slow"), "unknown recipe 'slow', expected fast or paper"),
+    "recipe unknown": (training("--recipe", "slow"), "unknown recipe 'slow', expected accurate or fast or paper"),
+    "time without sense": (training("--time", "soon"), "time 'soon', expected a number and a unit, such as 60s, 10m"),
+    "time of another unit": (training("--time", "3 days"), "time '3 days', expected a number and a unit, such as"),
+    "no time": (training("--time", "0s"), "time '0s', expected a number and a unit, such as 60s, 10m or 1h"),
+    "time empty": (training("--time", ""), "time '', expected a number and a unit, such as 60s, 10m or 1h"),
+    "memory without sense": (training("--memory", "lots"), "memory 'lots', expected a number and a unit, such as 4GB"),
+    "memory negative": (training("--memory", "-4GB"), "memory '-4GB', expected a number and a unit, such as 4GB or"),
+    "no memory": (training("--memory", "0"), "memory '0', expected a number and a unit, such as 4GB or 500MB"),
+    "a setting of other recipes": (
+        training("--pilot", "20"),
+        "pilot is no setting of the recipe accurate, but try it with fast or paper",
+    ),
+    "a setting of others than fast": (
+        training("--recipe", "fast", "--warm-start", "3"),
+        "warm start is no setting of the recipe fast, but try it with accurate or paper+ns or paper+tb or paper+ns+tb",
+    ),
+    "no negatives against which": (
+        training("--negatives", "none"),
+        "softmax loss with none negatives; the squared loss is the one that has none",
+    ),
+    "nothing to keep lengths": (
+        training("--negatives", "none", "--loss", "squared"),
+        "free lengths without negatives all shrink to nothing; try --lengths unit",
+    ),
     "grid unknown": (training("--grid", "Atlantis"), "grid 'Atlantis' is not known; expected grams of CO2 per kWh"),
     "grid negative": (training("--grid", "-3"), "grid -3: expected grams of CO2 per kWh, a number from 0 up"),
     "share too large": (
@@ -667,8 +960,8 @@ MISTAKES = {
         "RUN: damaged or truncated (vectors of",
     ),
     "run of another version": (
-        damaged("settings.json", lambda whole: whole.replace(b'"format": 1', b'"format": 9')),
-        "RUN: written in format 9 of model 'procrustes', this version reads format 1 of 'procrustes'; train again",
+        damaged("settings.json", lambda whole: whole.replace(b'"format": 2', b'"format": 1')),
+        "RUN: written in format 1 of model 'procrustes', this version reads format 2 of 'procrustes'; train again",
     ),
     "split unknown": (
         with_run("evaluate", "RUN", "--split", "dev"),
@@ -741,7 +1034,7 @@ def test_a_gpu_that_is_not_there_is_missed(refused):
     [
         (
             ["train", "ring.tsv", "--loss", "hinge"],
-            "Invalid value for '--loss': .*'hinge' is not one of 'squared', 'norm'",
+            "Invalid value for '--loss': .*'hinge' is not one of 'squared', 'norm', 'softmax', 'sigmoid'",
         ),
         (["train", "ring.tsv", "--dim", "many"], "Invalid value for '--dim'"),
         (["train", "ring.tsv", "--valid", "some"], "Invalid value for '--valid'"),

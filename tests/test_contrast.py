@@ -598,7 +598,7 @@ def test_settings_are_checked_when_they_are_made():
 def test_a_number_of_questions_or_negatives_may_come_as_its_digits():
     settings = ContrastSettings()
     for name in ("batch", "negatives"):
-        object.__setattr__(settings, name, "1,024")
+        object.__setattr__(settings, name, "1024")
     settings.__post_init__()
     assert (settings.batch, settings.negatives) == (1024, 1024)
 

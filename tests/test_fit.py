@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -11,12 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.fit import RECIPES, FitSettings, Progress, Segments, fit, recipe, train_epoch
+from procrustes_kge.fit import FitSettings, Progress, Segments, fit, train_epoch
 from procrustes_kge.graph import Graph, Vocabulary
-from procrustes_kge.model import Procrustes, restore_relations
+from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import evaluate
 from procrustes_kge.reading import read_graph
+from procrustes_kge.recipes import PAPER, RECIPES, recipe
 from procrustes_kge.relational import RelationalMatrices
+from procrustes_kge.restoring import restore_relations
 from toys import random_graph, random_graphs, rotated_graph
 
 REAL_DATA = os.environ.get("PROCRUSTES_DATA")
@@ -49,22 +52,17 @@ def graph_of(train, valid=(), test=()):
 
 def same(one, other):
     """Tell whether two models are equal bit for bit."""
-    shifts = (one.translations, other.translations)
-    return (
-        one.vectors.equal(other.vectors)
-        and one.rotations.equal(other.rotations)
-        and (shifts == (None, None) or shifts[0].equal(shifts[1]))
-    )
+    ours, theirs = one.tables(), other.tables()
+    return ours.keys() == theirs.keys() and all(table.equal(theirs[name]) for name, table in ours.items())
 
 
 def is_sound(model):
     """Tell whether segments are unit vectors, rotations orthogonal, and everything finite."""
-    tables = [model.vectors, model.rotations] + ([] if model.translations is None else [model.translations])
     width = model.rotations.shape[-1]
     lengths = torch.linalg.vector_norm(model.vectors.double(), dim=-1)
     turned_back = model.rotations.double() @ model.rotations.double().mT
     return (
-        all(bool(table.isfinite().all()) for table in tables)
+        all(bool(table.isfinite().all()) for table in model.tables().values())
         and float((lengths - 1).abs().max()) < 1e-5
         and float((turned_back - torch.eye(width)).abs().max()) < 1e-5
     )
@@ -93,9 +91,17 @@ def test_every_way_to_train_beats_no_training(way):
     model, log = told(graph, settings)
     assert before < 0.3
     assert evaluate(model, graph).mrr > 0.9
-    assert (model.translations is not None) == settings.translate
+    assert (model.translations is not None, model.scales) == (settings.translate, None)
     assert is_sound(model)
     assert log[-2].loss < 0.7 * log[0].loss
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_relation_asked_for_heads_is_the_one_asked_for_tails_read_backwards(seed):
+    graph = random_graph(entities=20, relations=3, triples=100, seed=seed)
+    model = fit(graph, small(epochs=4, seed=seed))
+    assert len(model.translations) == 2 * len(graph.relations)
+    assert model.translations.equal(both_ways(model.rotations, model.translations[: len(graph.relations)]))
 
 
 def test_the_loss_falls():
@@ -332,14 +338,16 @@ def test_what_one_report_raises_stops_the_other_workers_too():
 
 
 def test_recipes():
-    assert recipe("fast") == recipe("fast", "FB15k-237") == FitSettings()
-    paper, tuned = recipe("paper"), recipe("paper", "FB15k-237")
-    assert paper == recipe("paper", "wn18rr")
+    few, many = (random_graph(entities=5, relations=relations, triples=300) for relations in (100, 101))
+    assert recipe("fast") == recipe("fast", few) == recipe("fast", many) == FitSettings()
+    paper, tuned = recipe("paper"), recipe("paper", many)
+    assert paper == recipe("paper", few) == PAPER
     assert (paper.learning_rate, tuned.learning_rate) == (0.001, 0.05)
     for settings in (paper, tuned):
         shape = (settings.dim, settings.segment, settings.step, settings.loss, settings.translate)
         assert shape == (2000, 20, "adam", "norm", False)
-    with pytest.raises(InputError, match=f"unknown recipe 'slow', expected {' or '.join(RECIPES)}"):
+    assert replace(paper, device="cpu") == recipe("paper", device="cpu")
+    with pytest.raises(InputError, match=f"unknown recipe 'slow', expected {re.escape(' or '.join(RECIPES))}$"):
         recipe("slow")
 
 
@@ -365,7 +373,7 @@ MISTAKES = [
     ({"segment": 0}, "segment 0, expected a whole number of at least 1"),
     ({"epochs": 0}, "epochs 0, expected a whole number of at least 1"),
     ({"pilot": 0}, "pilot 0, expected a whole number of at least 1"),
-    ({"validate_every": 0}, "validate_every 0, expected a whole number of at least 1"),
+    ({"validate_every": 0}, "validate every 0, expected a whole number of at least 1"),
     ({"patience": -1}, "patience -1, expected a whole number of at least 0"),
     ({"workers": -1}, "workers -1, expected a whole number of at least 0"),
     ({"learning_rate": 0.0}, "learning rate 0.0, expected a number above 0 and up to 1000, such as 0.05"),

@@ -281,6 +281,16 @@ def test_a_step_never_raises_a_loss_whose_curvature_is_bounded(generator, batch,
     assert (losses.diff(dim=0) <= 1e-9 * (1 + losses[0])).all()
 
 
+@given(SEEDS, BATCHES, WIDTHS)
+def test_a_step_takes_any_way_to_the_nearest_orthogonal_matrix(generator, batch, width):
+    gradient, start = normal(*batch, width, width, generator=generator), random_orthogonal(width, generator, batch)
+    gradient /= torch.linalg.matrix_norm(gradient, ord=2, keepdim=True)
+    bound = torch.full(batch, 1.5, dtype=torch.float64)  # no singular value below 0.5: products find all of them
+    exact = procrustes_step(start, gradient, bound)
+    close(procrustes_step(start, gradient, bound, nearest_orthogonal_by_products), exact, 1e-5)
+    assert procrustes_step(start, gradient, bound, torch.zeros_like).eq(0).all()
+
+
 # Sums and components.
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -9,15 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import TypeCheckError
 
+from procrustes_kge.contrast import ContrastSettings, contrast
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import Vocabulary
 from procrustes_kge.linalg import completed, nearest_orthogonal, spherise
-from procrustes_kge.model import Procrustes, restore_relations
+from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import LinkPredictor, evaluate
+from procrustes_kge.restoring import restore_relations
 from toys import planted_model, random_graph, random_orthogonal, rotated_graph
 
 SETTINGS = FitSettings(dim=40, segment=10, epochs=30, patience=0, device="cpu")
+CONTRAST = ContrastSettings(dim=40, segment=10, epochs=30, batch=64, device="cpu")
+UNIT = {"lengths": "unit", "relations": "positives", "step": "adam", "learning_rate": 0.05, "decay": 0, "dropout": 0}
 
 
 def fitted(**changes):
@@ -25,30 +30,66 @@ def fitted(**changes):
     return fit(graph, replace(SETTINGS, **changes)), graph
 
 
-def drawn(seed=0, translate=False):
-    """Return a model that was never trained, and a graph that nobody planted."""
+def contrasted(**changes):
+    graph = rotated_graph()
+    return contrast(graph, replace(CONTRAST, **changes)), graph
+
+
+def drawn(seed=0, translate=False, scale=False):
+    """Return a model that was never trained, and a graph that nobody planted.
+
+    With scales each direction has a map of its own; without them heads are asked by the tails' map read backwards.
+    """
     generator = torch.Generator().manual_seed(seed)
     graph, segments, width = random_graph(30, 5, 200, seed), 4, 3
+    relations = len(graph.relations)
     shape = (len(graph.entities), segments, width)
     vectors = torch.nn.functional.normalize(torch.randn(shape, generator=generator), dim=-1)
-    rotations = random_orthogonal(width, generator, (len(graph.relations), segments)).float()
-    shifts = torch.randn(len(graph.relations), segments, width, generator=generator) if translate else None
-    return Procrustes(graph.entities, graph.relations, vectors, rotations, shifts), graph
+    rotations = random_orthogonal(width, generator, (relations, segments)).float()
+    shifts = torch.randn(2 * relations, segments, width, generator=generator) if translate else None
+    scales = torch.randn(2 * relations, segments, width, generator=generator) if scale else None
+    if shifts is not None and scales is None:
+        shifts = both_ways(rotations, shifts[:relations])
+    return Procrustes(graph.entities, graph.relations, vectors, rotations, shifts, scales), graph
 
 
-# The contract. A model is added by a line: how to make it with its graph, and whether it declares exact inverses, which
-# is that a triple has the same score whether it is asked for its tail or for its head.
+# The contract. A model is added by a line: how to make it with its graph, and what it declares.
+
+
+class Declared(NamedTuple):
+    make: object
+    exact: bool = False  # a triple has the same score whether it is asked for its tail or for its head
+    backwards: bool = True  # heads are sought by the same map as tails, read backwards
+    unit: bool = True  # every segment of an entity has length one
+    learned: bool = False  # it was planted, or learned what was
+
 
 MODELS = {
-    "planted": (planted_model, True),
-    "drawn": (drawn, True),
-    "drawn, translated": (lambda: drawn(translate=True), False),
-    "fitted": (lambda: fitted(translate=False), True),
-    "fitted, translated": (lambda: fitted(translate=True), False),
+    "planted": Declared(planted_model, exact=True, learned=True),
+    "drawn": Declared(drawn, exact=True),
+    "drawn, translated": Declared(lambda: drawn(translate=True)),
+    "drawn, scaled": Declared(lambda: drawn(scale=True), backwards=False),
+    "drawn, scaled and translated": Declared(lambda: drawn(scale=True, translate=True), backwards=False),
+    "fitted": Declared(lambda: fitted(translate=False), exact=True, learned=True),
+    "fitted, translated": Declared(lambda: fitted(translate=True), learned=True),
+    "contrasted": Declared(lambda: contrasted(scale=False, translate=False), exact=True, unit=False, learned=True),
+    "contrasted, scaled and translated": Declared(contrasted, backwards=False, unit=False, learned=True),
+    "contrasted, in groups, scaled and translated": Declared(
+        lambda: contrasted(groups=2), backwards=False, unit=False, learned=True
+    ),
+    "contrasted, of unit length, translated": Declared(
+        lambda: contrasted(loss="sigmoid", negatives=20, scale=False, **UNIT), backwards=False, learned=True
+    ),
 }
-made = cache(lambda name: MODELS[name][0]())
-EXACT_INVERSES = [name for name, (_, exact) in MODELS.items() if exact]
+made = cache(lambda name: MODELS[name].make())
 every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def models_that(**declared):
+    """Run a test on the models that declare all this."""
+    names = [name for name in MODELS if declared.items() <= MODELS[name]._asdict().items()]
+    assert names
+    return pytest.mark.parametrize("name", names)
 
 
 def questions_of(model, graph, seed=0, count=40):
@@ -95,7 +136,7 @@ def test_a_question_has_the_same_scores_whatever_it_is_asked_beside(name, seed):
     close(together, torch.stack(alone))
 
 
-@pytest.mark.parametrize("name", EXACT_INVERSES)
+@models_that(exact=True)
 def test_a_triple_has_the_same_score_from_either_side(name):
     model, graph = made(name)
     everyone = torch.arange(len(graph.entities))
@@ -127,7 +168,7 @@ def test_asking_leaves_the_model_as_it_was(name):
     assert torch.equal(scores_of(model, graph, *questions), before)
 
 
-@pytest.mark.parametrize("name", ["planted", "fitted", "fitted, translated"])
+@models_that(learned=True)
 def test_what_was_planted_is_ranked_perfectly(name):
     model, graph = made(name)
     for split in ("train", "valid", "test"):
@@ -139,32 +180,101 @@ def test_what_was_planted_is_ranked_perfectly(name):
 
 
 @every_model
+def test_a_model_has_the_tables_that_it_was_made_with(name):
+    model, graph = made(name)
+    relations, (segments, width) = len(graph.relations), model.vectors.shape[1:]
+    shapes = {
+        "vectors": (len(graph.entities), segments, width),
+        "rotations": (relations, segments, width, width),
+        "translations": (2 * relations, segments, width),
+        "scales": (2 * relations, segments, width),
+    }
+    tables = model.tables()
+    assert all(table is getattr(model, kind) for kind, table in tables.items())
+    assert tables.keys() == {kind for kind in shapes if getattr(model, kind) is not None}
+    assert ("translations" in tables, "scales" in tables) == ("translated" in name, "scaled" in name)
+    assert {kind: tuple(table.shape) for kind, table in tables.items()} == {kind: shapes[kind] for kind in tables}
+
+
+@every_model
+def test_rotations_are_orthogonal_and_segments_as_long_as_declared(name):
+    model, _ = made(name)
+    rotations = model.rotations.double()
+    close(rotations.mT @ rotations, torch.eye(rotations.shape[-1], dtype=torch.float64).expand_as(rotations), 1e-6)
+    lengths = model.vectors.norm(dim=-1)
+    assert torch.allclose(lengths, torch.ones_like(lengths), atol=1e-5) == MODELS[name].unit
+
+
+@every_model
 def test_the_query_is_where_the_answer_should_lie(name):
     model, graph = made(name)
     head, relation, tail = graph.train.unbind(dim=1)
+    for asked, direction, rotations in (
+        (head, relation, model.rotations),
+        (tail, relation + len(graph.relations), model.rotations.mT),
+    ):
+        turned = (model.vectors[asked][:, :, None] @ rotations[relation]).squeeze(2)
+        scales = 1 if model.scales is None else model.scales[direction]
+        shifts = 0 if model.translations is None else model.translations[direction]
+        close(model.query(model, asked, direction), (scales * turned + shifts).flatten(1))
+
+
+@models_that(backwards=True)
+def test_heads_are_sought_by_the_map_of_tails_read_backwards(name):
+    model, graph = made(name)
+    _, relation, tail = graph.train.unbind(dim=1)
     shifts = 0 if model.translations is None else model.translations[relation][:, :, None]
-    turned = model.vectors[head][:, :, None] @ model.rotations[relation] + shifts
-    close(model.query(model, head, relation), turned.flatten(1))
     turned = (model.vectors[tail][:, :, None] - shifts) @ model.rotations[relation].mT
     close(model.query(model, tail, relation + len(graph.relations)), turned.flatten(1))
 
 
-@every_model
+@given(seed=st.integers(0, 2**31))
+def test_a_translation_both_ways_leads_there_and_back(seed):
+    model, graph = drawn(seed, translate=True)
+    everyone = torch.arange(len(graph.entities))
+    for relation in range(len(graph.relations)):
+        there = model.query(model, everyone, torch.full_like(everyone, relation)).view_as(model.vectors)
+        moved = replace(model, vectors=there)
+        back = moved.query(moved, everyone, torch.full_like(everyone, relation + len(graph.relations)))
+        close(back, model.vectors.flatten(1))
+
+
+def in_double(model):
+    """Return the same model with segments of length one, and rotations orthogonal, to the last digit of float64."""
+    return replace(
+        model,
+        **{name: table.double() for name, table in model.tables().items()}
+        | {
+            "vectors": torch.nn.functional.normalize(model.vectors.double(), dim=-1),
+            "rotations": nearest_orthogonal(model.rotations.double()),
+        },
+    )
+
+
+@models_that(unit=True)
+def test_products_rank_as_distances_do(name):
+    """For unit segments 2 q·t = −‖q − t‖² + a constant of the question."""
+    exact, graph = in_double(made(name)[0]), made(name)[1]
+    everyone = torch.arange(len(graph.entities))
+    for direction in range(2 * len(graph.relations)):
+        wanted = exact.query(exact, everyone, torch.full_like(everyone, direction))
+        nearness = -torch.cdist(wanted, exact.vectors.flatten(1)).square() / 2
+        constants = exact.scores(exact, wanted) - nearness
+        close(constants, constants[:, :1].expand_as(constants), 1e-9)
+
+
+@models_that(unit=True, backwards=True)
 def test_products_rank_as_distances_do_from_either_side(name):
     """For unit segments 2 q·t = −‖hQ + b − t‖² + a constant of the question, forwards and backwards."""
-    model, graph = made(name)
-    everyone = torch.arange(len(graph.entities))
-    exact = replace(
-        model,
-        vectors=torch.nn.functional.normalize(model.vectors.double(), dim=-1),
-        rotations=nearest_orthogonal(model.rotations.double()),
-        translations=None if model.translations is None else model.translations.double(),
-    )
-    for relation in range(len(graph.relations)):
+    exact, graph = in_double(made(name)[0]), made(name)[1]
+    everyone, relations = torch.arange(len(graph.entities)), len(graph.relations)
+    if exact.translations is not None:  # those of heads were rounded to float32
+        exact = replace(exact, translations=both_ways(exact.rotations, exact.translations[:relations]))
+    for relation in range(relations):
         wanted = exact.query(exact, everyone, torch.full_like(everyone, relation))
         nearness = -torch.cdist(wanted, exact.vectors.flatten(1)).square() / 2  # of head (row) and tail (column)
         forward = scores_of(exact, graph, everyone, torch.full_like(everyone, relation))
-        backward = scores_of(exact, graph, everyone, torch.full_like(everyone, relation + len(graph.relations)))
+        backward = scores_of(exact, graph, everyone, torch.full_like(everyone, relation + relations))
         for scores, near in ((forward, nearness), (backward, nearness.T)):
             constants = scores - near
             close(constants, constants[:, :1].expand_as(constants), 1e-9)
@@ -199,7 +309,7 @@ def test_answers_come_best_first_with_their_scores(name):
             assert answer.score == pytest.approx(scores[graph.entities.id(answer.name)].item(), abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["planted", "fitted", "fitted, translated"])
+@models_that(learned=True)
 def test_the_planted_answer_comes_first_under_its_name_and_label(name):
     model, graph = made(name)
     for head, relation, tail in graph.test[:10].tolist():
@@ -300,7 +410,7 @@ def test_a_relation_without_triples_is_restored_by_what_completes_it():
     graph = replace(graph, relations=Vocabulary([*graph.relations, "unused"], "relation"))
     rotations, translations = restore_relations(model.vectors, graph, translate=True)
     close(rotations[-1], nearest_orthogonal(completed(torch.zeros_like(rotations[-1]))))
-    assert not translations[-1].any()
+    assert not translations[[len(graph.relations) - 1, -1]].any()  # neither for its tails nor for its heads
 
 
 def test_swapping_heads_and_tails_transposes_what_is_restored():
@@ -326,8 +436,8 @@ def test_vectors_of_another_graph_are_refused(count):
 def test_a_model_answers_alike_on_every_device(name, device):
     model, graph = made(name)
     moved = model.to(device)
-    assert moved.vectors.device.type == moved.rotations.device.type == device
-    assert (moved.translations is None) == (model.translations is None)
+    assert moved.tables().keys() == model.tables().keys()
+    assert {table.device.type for table in moved.tables().values()} == {device}
     assert (moved.entities, moved.relations) == (model.entities, model.relations)
     question = graph.entities[1], graph.relations[1]
     there, here = moved.tails(*question), model.tails(*question)
@@ -338,8 +448,8 @@ def test_a_model_answers_alike_on_every_device(name, device):
 @every_model
 def test_all_of_a_model_moves(name):
     moved = made(name)[0].to("meta")
-    tables = [moved.vectors, moved.rotations, *([] if moved.translations is None else [moved.translations])]
-    assert {table.device.type for table in tables} == {"meta"}
+    tables = [moved.vectors, moved.rotations, moved.translations, moved.scales]
+    assert {table.device.type for table in tables if table is not None} == {"meta"}
 
 
 @every_model

@@ -10,11 +10,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from procrustes_kge import ranking, threads
+from procrustes_kge.contrast import ContrastSettings
 from procrustes_kge.errors import InputError
-from procrustes_kge.fit import FitSettings, fit
+from procrustes_kge.fit import FitSettings
 from procrustes_kge.graph import SPLITS, KnownAnswers
 from procrustes_kge.ranking import Evaluation, LinkPredictor, Metrics, count_places, evaluate, exact_products, rank
 from procrustes_kge.reading import read_graph
+from procrustes_kge.recipes import learn
 from toys import builds, random_graph, random_graphs
 
 
@@ -442,17 +444,28 @@ def rounded(model):
     def steps(numbers):
         return (numbers * 4).round() / 4
 
-    return replace(model, vectors=steps(model.vectors), rotations=steps(model.rotations))
+    return replace(model, **{name: steps(table) for name, table in model.tables().items()})
+
+
+FITTED = FitSettings(dim=24, segment=8, epochs=8, patience=0, learning_rate=0.2, translate=False, device="cpu")
+CONTRASTED = ContrastSettings(dim=24, segment=8, epochs=2, negatives=100, batch=512, device="cpu")
 
 
 @pytest.mark.parametrize(
-    "name", ["wordnet-mini", pytest.param("umls", marks=needs_archives), pytest.param("wn18rr", marks=needs_archives)]
+    ("name", "settings"),
+    [
+        ("wordnet-mini", FITTED),
+        ("wordnet-mini", CONTRASTED),
+        pytest.param("umls", FITTED, marks=needs_archives),
+        pytest.param("wn18rr", FITTED, marks=needs_archives),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
-def test_a_trained_model_is_ranked_as_pykeen_ranks_it(name):
+def test_a_trained_model_is_ranked_as_pykeen_ranks_it(name, settings):
     graph = read_graph(name)
     graph = replace(graph, test=graph.test[:300])
-    settings = FitSettings(dim=24, segment=8, epochs=8, patience=0, learning_rate=0.2, translate=False, device="cpu")
-    model = rounded(fit(graph, settings))
+    model = rounded(learn(graph, settings))
+    assert (model.scales is not None) == (settings is CONTRASTED)
     evaluation = evaluate(model, graph)
     ties = evaluation.ranks.pessimistic > evaluation.ranks.optimistic
     assert ties.double().mean() > 0.1

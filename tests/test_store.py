@@ -7,6 +7,7 @@ import stat
 import sys
 import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,23 +19,56 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from procrustes_kge import store
+from procrustes_kge.contrast import ContrastSettings, contrast
 from procrustes_kge.errors import InputError
 from procrustes_kge.export import EXPORTS, export
 from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.model import Procrustes
+from procrustes_kge.ranking import evaluate
+from procrustes_kge.recipes import METHODS, RECIPES, learn, recipe
 from procrustes_kge.store import FORMAT, check_target, load, load_run, save
 from toys import random_graph, rotated_graph
 
 SETTINGS = FitSettings(dim=20, segment=5, epochs=3, patience=0, seed=4, device="cpu")
+CONTRAST = ContrastSettings(dim=20, segment=5, epochs=30, batch=64, seed=4, device="cpu")
+UNIT = {"lengths": "unit", "step": "adam", "learning_rate": 0.05, "decay": 0.0, "dropout": 0.0, "scale": False}
+FITTED = {"translated": SETTINGS, "turned": replace(SETTINGS, translate=False)}
+CONTRASTED = {
+    "contrasted": CONTRAST,
+    "contrasted, turned": replace(CONTRAST, scale=False, translate=False),
+    "contrasted, scaled": replace(CONTRAST, translate=False),
+    "contrasted, in groups": replace(CONTRAST, groups=2),
+    "contrasted, some negatives": replace(CONTRAST, negatives=20, batch="full", learning_rate=0.5, epochs=60),
+    "contrasted, unit": replace(CONTRAST, loss="sigmoid", negatives=20, relations="positives", **UNIT),
+    "contrasted, no negatives": replace(CONTRAST, loss="squared", negatives="none", relations="positives", **UNIT),
+}
 REPORT = {"dataset": "rotated", "metrics": {"test": {"mrr": 1 / 3}}, "notes": ["naïve ☃"], "recipe": None}
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["translated", "turned"])
+@cache
+def learned(settings):
+    """Return a model, its graph and its settings."""
+    graph = rotated_graph()
+    return learn(graph, settings), graph, settings
+
+
+@pytest.fixture(scope="module", params=FITTED | CONTRASTED)
 def trained(request):
-    """A model, its graph and its settings."""
-    graph, settings = rotated_graph(), replace(SETTINGS, translate=request.param)
-    return fit(graph, settings), graph, settings
+    """A model of either method, its graph and its settings."""
+    return learned((FITTED | CONTRASTED)[request.param])
+
+
+@pytest.fixture(scope="module", params=FITTED)
+def fitted(request):
+    """A model of `fit`, its graph and its settings."""
+    return learned(FITTED[request.param])
+
+
+@pytest.fixture(scope="module", params=CONTRASTED)
+def contrasted(request):
+    """A model of `contrast`, its graph and its settings."""
+    return learned(CONTRASTED[request.param])
 
 
 @pytest.fixture(scope="module")
@@ -70,11 +104,10 @@ def graph_of(model, train, valid=(), test=()):
 
 def same_model(one, other):
     """Tell whether two models are equal bit for bit, names and labels included."""
-    shifts = (one.translations, other.translations)
+    ours, theirs = one.tables(), other.tables()
     return (
-        one.vectors.equal(other.vectors)
-        and one.rotations.equal(other.rotations)
-        and (shifts == (None, None) or shifts[0].equal(shifts[1]))
+        ours.keys() == theirs.keys()
+        and all(table.equal(theirs[name]) for name, table in ours.items())
         and (one.entities.names, one.entities.labels) == (other.entities.names, other.entities.labels)
         and (one.relations.names, one.relations.labels) == (other.relations.names, other.relations.labels)
     )
@@ -150,13 +183,51 @@ def test_tables_may_be_views(trained, tmp_path):
     assert same_model(load(tmp_path / "run"), views)
 
 
-def test_relations_left_out_are_restored_bit_for_bit(trained, tmp_path):
+def test_entities_alone_take_less_room_by_the_rotations(trained, tmp_path):
     model, graph, settings = trained
     save(model, tmp_path / "whole", graph, settings)
     save(model, tmp_path / "entities", graph, settings, relations=False)
-    assert same_model(load(tmp_path / "entities"), model)
     sizes = [sum(file.stat().st_size for file in (tmp_path / name).iterdir()) for name in ("entities", "whole")]
     assert sizes[0] < sizes[1] - model.rotations.nbytes + 1000
+    assert load_run(tmp_path / "entities").settings == settings
+
+
+def test_relations_left_out_of_a_fitted_model_are_restored_bit_for_bit(fitted, tmp_path):
+    model, graph, settings = fitted
+    for known in (settings, None):  # who saves a model by hand may give none
+        save(model, tmp_path / "entities", graph, known, relations=False)
+        assert same_model(load(tmp_path / "entities"), model)
+
+
+def test_relations_left_out_of_a_contrasted_model_are_solved_anew_and_rank_as_well(contrasted, tmp_path):
+    model, graph, settings = contrasted
+    save(model, tmp_path / "entities", graph, settings, relations=False)
+    run = load_run(tmp_path / "entities")
+    restored, kept = run.model.tables(), model.tables()
+    assert restored.keys() == kept.keys()
+    # Scales and translations are small, and do not follow from the entities: they were kept.
+    assert all(restored[name].equal(kept[name]) for name in kept.keys() - {"rotations"})
+    rotations = run.model.rotations.double()
+    identity = torch.eye(settings.segment, dtype=torch.float64).expand_as(rotations)
+    torch.testing.assert_close(rotations @ rotations.mT, identity, atol=1e-6, rtol=0)
+    for split in SPLITS:
+        assert evaluate(run.model, run.graph, split).mrr > 0.99 * evaluate(model, graph, split).mrr > 0.9
+    assert same_model(load(tmp_path / "entities"), run.model)  # the same at every loading
+
+
+def test_settings_come_back_as_they_were_whatever_the_recipe(tmp_path):
+    graph = rotated_graph()
+    methods = set()
+    for name in RECIPES:
+        for source in (None, graph):
+            settings = recipe(name, source, "cpu")
+            save(model_of("ab"), tmp_path / name, settings=settings)
+            found = load_run(tmp_path / name).settings
+            assert (type(found), found) == (type(settings), settings)
+            method = json.loads((tmp_path / name / "settings.json").read_text())["method"]
+            assert METHODS[method] is type(settings)
+            methods.add(method)
+    assert methods == METHODS.keys()
 
 
 def test_without_its_graph_a_model_predicts(trained, tmp_path):
@@ -299,6 +370,8 @@ def test_a_run_that_holds_files_of_the_user_is_not_replaced(folder):
 def test_settings_that_were_not_given_are_not_made_up(tmp_path):
     save(model_of("ab"), tmp_path / "run")
     assert load_run(tmp_path / "run").settings is None
+    about = json.loads((tmp_path / "run" / "settings.json").read_text())
+    assert about["method"] is about["settings"] is None
 
 
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write anywhere")
@@ -400,6 +473,13 @@ DAMAGE = {
     "setting of another type": (edit_settings(settings={"dim": "many"}), "damaged or truncated"),
     "no settings in settings": (drop_setting("settings"), "'settings' is missing"),
     "settings a number": (edit_settings(settings=3), "damaged or truncated"),
+    "unknown method": (
+        edit_settings(method="transe"),
+        r"settings\.json has a method 'transe', which this version does not know",
+    ),
+    "method of other settings": (edit_settings(method="contrast"), "a setting '[a-z_]+', which this version does"),
+    "method a list": (edit_settings(method=["fit"]), "damaged or truncated"),
+    "no method": (drop_setting("method"), "'method' is missing"),
     "no name of the graph": (drop_setting("graph"), "'graph' is missing"),
     "report not JSON": (write("report.json", b"{"), r"report\.json: Expecting"),
     "report a list": (write("report.json", b"[]"), r"report\.json holds a list, expected an object"),
@@ -423,6 +503,10 @@ DAMAGE = {
     "vectors flat": (edit_tensors(MODEL, vectors=lambda table: table.flatten(1)), r"vectors of shape \(60, 20\)"),
     "segments lost": (edit_tensors(MODEL, vectors=lambda table: table[:, :3]), r"expected \(8, 3, 5, 5\)"),
     "rotations not square": (edit_tensors(MODEL, rotations=lambda table: table[..., :4]), r"\(8, 4, 5, 4\), expected"),
+    "translations of tails alone": (
+        edit_tensors(MODEL, translations=lambda table: table[:8]),
+        r"translations of shape \(8, 4, 5\), expected \(16, 4, 5\)",
+    ),
     "no translations": (edit_tensors(MODEL, translations=None), "'translations' is missing"),
     "no relations, no triples": (
         lambda folder: [edit_tensors(MODEL, rotations=None)(folder), remove(TRIPLES)(folder)],
@@ -455,6 +539,27 @@ def test_damage_is_told_with_the_folder_and_what_to_do(kind, folder):
         assert text.endswith("; train again or restore it from a copy")
 
 
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (edit_tensors(MODEL, scales=lambda table: table[:8]), r"scales of shape \(8, 4, 5\), expected \(16, 4, 5\)"),
+        (edit_tensors(MODEL, scales=lambda table: table[..., :1]), r"scales of shape \(16, 4, 1\), expected"),
+        (edit_tensors(MODEL, translations=None), "'translations' is missing"),
+        (edit_settings(method="fit"), "a setting 'batch', which this version does not know"),
+        (edit_settings(settings={"crowd": 3.0}), r"\(crowd 3.0, expected a number from 0 up to 2\)"),
+        (edit_settings(settings={"loss": "squared"}), "squared loss with all negatives; the squared loss is the one"),
+    ],
+    ids=["half the scales", "narrow scales", "no translations", "another method", "absurd crowd", "absurd loss"],
+)
+def test_damage_to_a_contrasted_model_is_told(damage, message, tmp_path):
+    model, graph, settings = learned(replace(CONTRAST, epochs=1))
+    save(model, tmp_path / "run", graph, settings)
+    damage(tmp_path / "run")
+    with pytest.raises(InputError, match=message) as caught:
+        load(tmp_path / "run")
+    assert str(caught.value).startswith(f"{tmp_path / 'run'}: damaged or truncated (")
+
+
 def test_a_truncated_file_is_never_taken_for_a_whole_one(folder):
     for file in sorted(folder.iterdir()):
         whole = file.read_bytes()
@@ -484,6 +589,7 @@ def test_missing_folders_and_other_folders_are_told_apart(folder, tmp_path):
     ("changes", "seen"),
     [
         ({"format": FORMAT + 1}, f"format {FORMAT + 1} of model 'procrustes'"),
+        ({"format": FORMAT - 1}, f"format {FORMAT - 1} of model 'procrustes'"),
         ({"format": None}, "format None of model 'procrustes'"),
         ({"model": "rotate"}, f"format {FORMAT} of model 'rotate'"),
     ],
@@ -615,3 +721,23 @@ def test_parquet_without_polars_is_told(named, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="writing Parquet needs the package polars; pip install polars"):
         export(named, tmp_path / "x.parquet", "parquet")
     assert contents(tmp_path) == {}
+
+
+def test_a_contrast_model_without_relations_and_settings_is_refused(tmp_path):
+    graph = rotated_graph()
+    model = contrast(graph, ContrastSettings(dim=20, segment=10, epochs=1, device="cpu", batch=64))
+    with pytest.raises(InputError, match="needs the settings it was trained with"):
+        save(model, tmp_path / "run", graph, relations=False)
+
+
+@pytest.mark.parametrize("table", ["scales", "translations"])
+@pytest.mark.parametrize("relations", [True, False])
+def test_a_table_that_a_contrast_model_has_lost_is_missed(table, relations, tmp_path):
+    graph = rotated_graph()
+    settings = ContrastSettings(dim=20, segment=10, epochs=1, device="cpu", batch=64)
+    save(contrast(graph, settings), tmp_path / "run", graph, settings, relations=relations)
+    file = tmp_path / "run" / "model.safetensors"
+    left = {name: kept for name, kept in safetensors.torch.load_file(file).items() if name != table}
+    safetensors.torch.save_file(left, file)
+    with pytest.raises(InputError, match=f"'{table}' is missing"):
+        load(tmp_path / "run")

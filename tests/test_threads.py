@@ -5,7 +5,7 @@ import threading
 import pytest
 import torch
 
-from procrustes_kge.threads import cores, over_cores
+from procrustes_kge.threads import cores, over_cores, threads
 
 PATIENCE = 30  # seconds until a wait that should end at once is given up: only a failure takes so long
 
@@ -134,3 +134,23 @@ def test_a_run_may_be_started_within_a_job():
         return sum(over_cores(abs, range(job), workers=2)), torch.get_num_threads()
 
     assert list(over_cores(work, range(4), workers=2)) == [(0, 1), (0, 1), (1, 1), (3, 1)]
+
+
+# Threads of one product.
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_threads_are_as_many_as_asked_for_and_then_as_before(count, threads_before):
+    with threads(count):
+        assert torch.get_num_threads() == count
+        with threads(1):
+            assert torch.get_num_threads() == 1
+        assert torch.get_num_threads() == count
+    assert torch.get_num_threads() == threads_before
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_threads_are_put_back_after_an_exception(error, threads_before):
+    with pytest.raises(error, match="no"), threads(1):
+        raise error("no")
+    assert torch.get_num_threads() == threads_before

@@ -78,7 +78,7 @@ def _parse(text: str, units: dict[str, float], name: str, examples: str) -> floa
 
 def plan(graph: Graph, settings: Settings, seconds: float | None = None, memory: float | None = None) -> Plan:
     """Return settings that fit the budgets, changed no more than they need, and what they are expected to take."""
-    if memory is not None:
+    if memory is not None and memory_needed(graph, settings) > memory:
         settings = _within_memory(graph, settings, memory)
     per_epoch = _seconds_an_epoch(graph, settings)
     if seconds is not None:
@@ -112,7 +112,7 @@ def _within_memory(graph: Graph, settings: Settings, memory: float) -> Settings:
             return tried
     least = memory_needed(graph, tried)
     raise InputError(
-        f"{memory / 1e9:.2g} GB of memory asked for, but {graph.name} takes {least / 1e9:.2g} GB even with vectors of "
+        f"{memory / 1e9:.3g} GB of memory asked for, but {graph.name} takes {least / 1e9:.3g} GB even with vectors of "
         f"{whole} numbers; try a larger --memory"
     )
 

@@ -24,7 +24,7 @@ def check_choices(settings: Any) -> None:
 
 
 def _whole(name: str, value: Any, words: list[str]) -> int:
-    digits = str(value).replace(",", "")
+    digits = str(value)
     if not digits.isdecimal() or int(digits) < 1:
         raise InputError(f"{name} {value}, expected {' or '.join(words)} or a whole number of at least 1")
     return int(digits)

@@ -102,11 +102,16 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def wrapped(**values: Any) -> None:
-        chosen = {name: values.pop(name) for name in names}
+        chosen = {name: _number_or_word(values.pop(name), name) for name in names}
         command(**values, changes={name: value for name, value in chosen.items() if value is not None})
 
     wrapped.__signature__ = inspect.Signature(own + options)  # type: ignore[attr-defined]
     return wrapped
+
+
+def _number_or_word(value: Any, name: str) -> Any:
+    """Make a number of digits where a setting takes a number or a word."""
+    return int(value) if name in ("batch", "negatives") and value is not None and value.isdecimal() else value
 
 
 def _option(name: str) -> Any:
@@ -229,8 +234,8 @@ def train(
     """
     # What can be wrong without the graph is told before it is read, or downloaded.
     grid_intensity(grid)
-    seconds = parse_time(time_budget) if time_budget else A_MINUTE if recipe_name is None else None
-    memory = parse_size(memory_budget) if memory_budget else None
+    seconds = parse_time(time_budget) if time_budget is not None else A_MINUTE if recipe_name is None else None
+    memory = parse_size(memory_budget) if memory_budget is not None else None
     recipe_name = recipe_name or DEFAULT
     recipe(recipe_name, **changes)
     device = choose_device(changes.get("device", "auto"))
@@ -245,16 +250,18 @@ def train(
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
-    planned = plan(source, recipe(recipe_name, source, **changes), seconds, memory)
-    settings = planned.settings
-    say(f"{recipe_name}: {planned}")
-    show = FitBar(settings)
-    with show.bar, measure(grid, device) as meter, warnings_as_notes():
+    with warnings_as_notes(), measure(grid, device) as meter:
+        planned = plan(source, recipe(recipe_name, source, **changes), seconds, memory)
+        settings = planned.settings
+        say(f"{recipe_name}: {planned}")
+        show = FitBar(settings)
         try:
-            model = learn(source, settings, show)
+            with show.bar:
+                model = learn(source, settings, show)
         except DivergedError as error:
-            save(error.model, folder, source, settings, {"diverged": str(error)})
-            raise InputError(f"{error}; the last good weights are in {folder}") from None
+            kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
+            save(error.model, kept, source, settings, {"diverged": str(error)})
+            raise InputError(f"{error}; the last good weights are in {kept}") from None
     say(cost_line(meter.footprint, show.epochs))
     metrics = {split: rank_with_bar(model, source, split) for split in SPLITS[1:] if len(source.split(split))}
     for split, evaluation in metrics.items():

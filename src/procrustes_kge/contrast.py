@@ -130,7 +130,11 @@ def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Rep
         for group in range(settings.groups):
             training = Training(graph, group_settings(settings, group), device)
             with threads(training.workers):
-                parts.append(training.run(_later(report, group, settings)))
+                try:
+                    parts.append(training.run(_later(report, group, settings)))
+                except DivergedError as error:
+                    error.model = joined([*parts, error.model])
+                    raise
     return joined(parts)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 
+from procrustes_kge.checks import spoken
 from procrustes_kge.contrast import ContrastSettings, contrast
 from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
@@ -119,10 +120,11 @@ def recipe(name: str, graph: Graph | None = None, device: str = "auto", **change
     if name not in RECIPES:
         raise InputError(f"unknown recipe {name!r}, expected {' or '.join(RECIPES)}")
     settings = RECIPES[name](graph, choose_device(device))
-    for unknown in set(changes) - {field.name for field in fields(settings)}:
-        has = ", ".join(other for other in RECIPES if hasattr(RECIPES[other](None, torch.device("cpu")), unknown))
-        hint = f"but of {has}" if has else "nor of any other"
-        raise InputError(f"{unknown.replace('_', ' ')} is no setting of the recipe {name}, {hint}")
+    for change in changes:
+        if not hasattr(settings, change):
+            has = " or ".join(other for other in RECIPES if hasattr(RECIPES[other](None, torch.device("cpu")), change))
+            hint = f"but try it with {has}" if has else "nor of any other"
+            raise InputError(f"{spoken(change)} is no setting of the recipe {name}, {hint}")
     return replace(settings, device=device, **changes)
 
 

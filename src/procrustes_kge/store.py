@@ -26,7 +26,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.files import nearest_folder, read_json, read_names, scratch_folder, told_of, write_json, write_names
 from procrustes_kge.footprint import Footprint, processor_name
 from procrustes_kge.graph import SPLITS, Graph, Vocabulary
-from procrustes_kge.model import Procrustes
+from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import PROTOCOL, Evaluation
 from procrustes_kge.recipes import METHODS, Settings
 from procrustes_kge.restoring import restore_relations
@@ -71,6 +71,8 @@ def save(
     target = Path(folder).resolve()
     if not relations and graph is None:
         raise InputError("a model saved without its relations needs the graph they are computed from")
+    if not relations and settings is None and not _follows_from_vectors(model):
+        raise InputError("a model of contrast saved without its relations needs the settings it was trained with")
     if graph is not None and _names(graph) != _names(model):
         raise InputError(f"the graph {graph.name} has other names than the model; save it with the one it learned from")
     # Written beside its target and renamed: a run folder is there whole or not at all.
@@ -146,6 +148,7 @@ def _write(
         "model": "procrustes",
         "graph": graph.name if graph else None,
         "translate": model.translations is not None,
+        "scale": model.scales is not None,
         "method": _method(settings) if settings else None,
         "settings": dataclasses.asdict(settings) if settings else None,
     }
@@ -214,15 +217,17 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
         _check_ids(triples, len(entities), len(relations))
         graph = Graph(about["graph"], entities, relations, train, valid, test)
     settings = _settings(about["method"], about["settings"])
-    scales = tensors.get("scales")
+    scales = tensors["scales"] if about["scale"] else None
+    kept = "rotations" in tensors or about["method"] == "contrast"
+    translations = tensors["translations"] if about["translate"] and kept else None
     if "rotations" in tensors:
-        rotations, translations = tensors["rotations"], tensors["translations"] if about["translate"] else None
+        rotations = tensors["rotations"]
     elif graph is not None:
         rotations, translations = restore_relations(
             *(tensors["vectors"], graph, about["translate"]),
             contrasted=getattr(settings, "relations", None) == "step",
             groups=getattr(settings, "groups", 1),
-            translations=tensors.get("translations"),
+            translations=translations,
             scales=scales,
         )
     else:
@@ -231,15 +236,23 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
     return Run(model, graph, settings, read_json(source / "report.json"))
 
 
+def _follows_from_vectors(model: Procrustes) -> bool:
+    """Say whether heads are asked for with the relation of tails read backwards, as `fit` does."""
+    if model.scales is not None or model.translations is None:
+        return model.scales is None
+    backwards = both_ways(model.rotations, model.translations[: len(model.relations)])
+    return torch.allclose(backwards, model.translations, atol=1e-4)
+
+
 def _method(settings: Settings) -> str:
     return next(name for name, kind in METHODS.items() if type(settings) is kind)
 
 
 def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | None:
     """Return settings as they were saved; refuse those of a method, or with a field, that is not known."""
-    if method is None or values is None:
+    if method is None and values is None:
         return None
-    if method not in METHODS:
+    if method not in METHODS or values is None:
         raise ValueError(f"settings.json has a method {method!r}, which this version does not know")
     unknown = set(values) - {field.name for field in dataclasses.fields(METHODS[method])}
     if unknown:
