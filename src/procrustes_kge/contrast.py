@@ -128,13 +128,18 @@ def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Rep
     parts: list[Procrustes] = []
     with deterministic_algorithms(settings.deterministic), torch.no_grad():
         for group in range(settings.groups):
-            training = Training(graph, group_settings(settings, group), device)
-            with threads(training.workers):
-                try:
+            try:
+                training = Training(graph, group_settings(settings, group), device)
+                with threads(training.workers):
                     parts.append(training.run(_later(report, group, settings)))
-                except DivergedError as error:
-                    error.model = joined([*parts, error.model])
-                    raise
+            except DivergedError as error:
+                error.model = joined([*parts, error.model])
+                raise
+            except torch.OutOfMemoryError:
+                raise InputError(
+                    f"the GPU has no room for {settings.dim // settings.groups:,} numbers of each entity and their "
+                    "gradients; try a smaller --dim, more --groups, or --device cpu"
+                ) from None
     return joined(parts)
 
 
@@ -288,10 +293,7 @@ class Training:
                 learner.gather(part)
         except torch.OutOfMemoryError:
             if self.chunk <= TILE:
-                raise InputError(
-                    f"the GPU has no room for {self.settings.dim:,} numbers of each entity and their gradients; "
-                    "try a smaller --dim, or --device cpu"
-                ) from None
+                raise
             self.chunk = max(TILE, self.chunk // 2 // TILE * TILE)
             going_on = f"the GPU ran out of memory; going on with {self.chunk:,} questions at once"
             warnings.warn(going_on, RuntimeWarning, stacklevel=2)
