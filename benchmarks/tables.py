@@ -1,6 +1,7 @@
 """Print tables from benchmarks/results/*.json: no number is typed by hand.
 
 python benchmarks/tables.py                     the README's results
+python benchmarks/tables.py default             which recipe is best within a minute, for docs/negatives.md
 python benchmarks/tables.py search accurate     what each setting of a recipe is worth, for docs/negatives.md
 """
 
@@ -44,6 +45,18 @@ def results_table() -> str:
     return "\n".join(lines)
 
 
+def default_table() -> str:
+    """Return, in Markdown, the validation MRR of two recipes within a minute on the CPU."""
+    content = json.loads((records.RESULTS / "default-cpu.json").read_text(encoding="utf-8"))
+    lines = ["| within a minute | `fast` | `accurate` |", "|---|---|---|"]
+    found: dict[str, dict[str, str]] = {}
+    for row in content["rows"]:
+        cell = f"{figure(row['valid_mrr'])} in {row['footprint']['seconds']:.0f} s, dim {row['settings']['dim']}"
+        found.setdefault(row["dataset"], {})[row["recipe"]] = cell
+    lines += [f"| {dataset} | {cells['fast']} | {cells['accurate']} |" for dataset, cells in found.items()]
+    return "\n".join(lines)
+
+
 def search_table(study: str) -> str:
     """Return, in Markdown, the validation MRR of a recipe (first) and of each change to it, on both benchmarks."""
     found: dict[str, dict[str, str]] = {}
@@ -66,4 +79,7 @@ def _mean(views: list[dict[str, Any]], key: str) -> str:
 
 
 if __name__ == "__main__":
-    print(search_table(sys.argv[2]) if sys.argv[1:2] == ["search"] else results_table())
+    if sys.argv[1:2] == ["search"]:
+        print(search_table(sys.argv[2]))
+    else:
+        print(default_table() if sys.argv[1:] == ["default"] else results_table())

@@ -29,6 +29,14 @@ def test_the_results_table_comes_from_the_result_files():
     assert shown == printed
 
 
+def test_the_table_of_the_default_comes_from_its_result_file():
+    command = [sys.executable, ROOT / "benchmarks" / "tables.py", "default"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    text = (ROOT / "docs" / "negatives.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"<!-- default -->\n(.*?)<!-- /default -->", text, flags=re.DOTALL)
+    assert shown == printed
+
+
 def test_the_table_of_steps_comes_from_its_result_file():
     rows = json.loads((ROOT / "benchmarks" / "results" / "steps.json").read_text(encoding="utf-8"))["rows"]
     text = (ROOT / "docs" / "maths.md").read_text(encoding="utf-8")

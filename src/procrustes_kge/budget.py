@@ -167,7 +167,7 @@ def _timed(work: Callable[[], None], device: torch.device) -> float:
         work()
     _wait_for(device)
     started, calls = time.perf_counter(), 0
-    while calls < 2 or (calls < 20 and time.perf_counter() - started < 0.5):
+    while calls < 3 or (calls < 20 and time.perf_counter() - started < 1.0):
         work()
         calls += 1
         _wait_for(device)
