@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, Progress, Segments, fit, train_epoch
-from procrustes_kge.graph import Graph, Vocabulary
 from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import evaluate
 from procrustes_kge.reading import read_graph
 from procrustes_kge.recipes import PAPER, RECIPES, recipe
 from procrustes_kge.relational import RelationalMatrices
 from procrustes_kge.restoring import restore_relations
-from toys import random_graph, random_graphs, rotated_graph
+from toys import graph_of, random_graph, random_graphs, rotated_graph, same
 
 REAL_DATA = os.environ.get("PROCRUSTES_DATA")
 WAYS = [
@@ -38,22 +37,6 @@ def told(graph, settings):
     """Return the model and all that was reported on the way."""
     log = []
     return fit(graph, settings, log.append), log
-
-
-def graph_of(train, valid=(), test=()):
-    """Return a graph of rows such as 'a r b', a letter a name."""
-    splits = [[row.split() for row in rows] for rows in (train, valid, test)]
-    every = [row for rows in splits for row in rows]
-    entities = Vocabulary(dict.fromkeys(name for row in every for name in row[::2]), "entity")
-    relations = Vocabulary(dict.fromkeys(row[1] for row in every), "relation")
-    ids = [[(entities.id(head), relations.id(name), entities.id(tail)) for head, name, tail in rows] for rows in splits]
-    return Graph("odd", entities, relations, *(torch.tensor(rows, dtype=torch.int64).view(-1, 3) for rows in ids))
-
-
-def same(one, other):
-    """Tell whether two models are equal bit for bit."""
-    ours, theirs = one.tables(), other.tables()
-    return ours.keys() == theirs.keys() and all(table.equal(theirs[name]) for name, table in ours.items())
 
 
 def is_sound(model):

@@ -133,3 +133,19 @@ def _turned(element, speeds, basis):
         block = slice(2 * plane, 2 * plane + 2)
         matrix[block, block] = rotation @ torch.diag(torch.tensor([1.0, -1.0 if mirror else 1.0])).to(basis)
     return basis @ matrix @ basis.mT
+
+
+def graph_of(train, valid=(), test=()):
+    """Return a graph of rows such as 'a r b', a letter a name."""
+    splits = [[row.split() for row in rows] for rows in (train, valid, test)]
+    every = [row for rows in splits for row in rows]
+    entities = Vocabulary(dict.fromkeys(name for row in every for name in row[::2]), "entity")
+    relations = Vocabulary(dict.fromkeys(row[1] for row in every), "relation")
+    ids = [[(entities.id(head), relations.id(name), entities.id(tail)) for head, name, tail in rows] for rows in splits]
+    return Graph("odd", entities, relations, *(torch.tensor(rows, dtype=torch.int64).view(-1, 3) for rows in ids))
+
+
+def same(one, other):
+    """Tell whether two models are equal bit for bit."""
+    ours, theirs = one.tables(), other.tables()
+    return ours.keys() == theirs.keys() and all(table.equal(theirs[name]) for name, table in ours.items())

@@ -140,8 +140,7 @@ def memory_needed(graph: Graph, settings: Settings) -> float:
 
 def _question_bytes(graph: Graph, settings: ContrastSettings) -> float:
     """Return what one more question at once takes: its scores, and copies of its query."""
-    compared = {"all": len(graph.entities), "none": 0}.get(str(settings.negatives), settings.negatives)
-    return 12.0 * int(compared) + 40.0 * settings.dim
+    return 12.0 * settings.compared(len(graph.entities)) + 40.0 * settings.dim
 
 
 def _seconds_an_epoch(graph: Graph, settings: Settings) -> float:

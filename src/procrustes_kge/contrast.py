@@ -108,6 +108,10 @@ class ContrastSettings:
         """How many segments a vector has."""
         return self.dim // self.segment
 
+    def compared(self, entities: int) -> int:
+        """Return how many entities a question is compared with, out of so many."""
+        return self.negatives if isinstance(self.negatives, int) else {"all": entities, "none": 0}[self.negatives]
+
 
 class DivergedError(InputError):
     """Training left every sensible path; `model` is the last that was good."""
@@ -183,8 +187,8 @@ def _check_fit(graph: Graph, settings: ContrastSettings) -> None:
 def questions_at_once(settings: ContrastSettings, entities: int, device: torch.device) -> int:
     """Return for how many questions there is room to compare them at once."""
     room = SCORES_AT_ONCE if device.type == "cpu" else SCORES_AT_ONCE_CUDA
-    drawn = settings.negatives if isinstance(settings.negatives, int) else 0
-    across = entities if settings.negatives == "all" else 8 * settings.dim + 4 * drawn
+    compared = settings.compared(entities)
+    across = entities if settings.negatives == "all" else 8 * settings.dim + 4 * compared
     return max(TILE, min(settings.chunk or room, room // across))
 
 
@@ -244,9 +248,8 @@ class Training:
     @property
     def workers(self) -> int:
         """How many threads to use on the CPU: for small products, more would wait for one another most of the time."""
-        compared = {"all": len(self.graph.entities), "none": 16}.get(str(self.settings.negatives), 0)
-        compared = compared or int(self.settings.negatives)
-        small = self.chunk * compared * self.settings.dim < SMALL
+        compared = self.settings.compared(len(self.graph.entities))
+        small = self.chunk * max(compared, self.settings.segment) * self.settings.dim < SMALL
         return self.settings.workers or (1 if small else cores())
 
     def run(self, report: Report | None = None) -> Procrustes:
