@@ -13,7 +13,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import Graph, Vocabulary
 from procrustes_kge.reading import read_graph
-from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, learn, recipe
+from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, changed, learn, recipe
 from toys import builds, random_graph, random_graphs, rotated_graph
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -116,6 +116,15 @@ def test_settings_of_a_recipe_may_be_changed(name):
 
 
 @pytest.mark.parametrize(
+    ("dim", "segment", "groups"), [(2000, 20, 4), (1000, 20, 2), (1980, 20, 3), (500, 20, 1), (80, 4, 1), (3000, 5, 4)]
+)
+def test_vectors_of_another_size_have_fewer_groups_rather_than_smaller_ones(dim, segment, groups):
+    settings = replace(ContrastSettings(), dim=2000, groups=4)
+    assert changed(settings, dim=dim, segment=segment) == replace(settings, dim=dim, segment=segment, groups=groups)
+    assert changed(settings, dim=dim, segment=1, groups=2) == replace(settings, dim=dim, segment=1, groups=2)
+
+
+@pytest.mark.parametrize(
     ("name", "change", "message"),
     [
         (
@@ -205,7 +214,7 @@ def test_the_batch_of_accurate_is_no_larger_than_the_graph(graph):
     for device in (CPU, GPU):
         settings = RECIPES["accurate"](graph, device)
         assert 1 <= settings.batch <= 2 * len(graph.train)
-        Training(graph, replace(settings, dim=8, segment=4), CPU)
+        Training(graph, replace(settings, dim=8, segment=4, groups=1), CPU)
 
 
 @pytest.mark.parametrize(("device", "least", "most"), [(CPU, 256, 2048), (GPU, 256, 4096)])

@@ -19,7 +19,7 @@ from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, Segments, train_epoch
 from procrustes_kge.graph import Graph
-from procrustes_kge.recipes import Settings
+from procrustes_kge.recipes import Settings, changed
 from procrustes_kge.relational import RelationalMatrices
 from procrustes_kge.threads import cores, threads
 
@@ -84,26 +84,19 @@ def plan(graph: Graph, settings: Settings, seconds: float | None = None, memory:
     if seconds is not None:
         while per_epoch * settings.epochs > seconds:
             affordable = int(seconds / per_epoch)
-            whole = _smallest(settings)
-            shorter = max(SHORTEST // whole, settings.dim // whole // 2, 1) * whole
+            shorter = max(SHORTEST // settings.segment, settings.segments // 2, 1) * settings.segment
             if affordable >= FEWEST_EPOCHS[type(settings)] or shorter >= settings.dim:
                 settings = replace(settings, epochs=max(1, affordable))
                 break
-            settings = replace(settings, dim=shorter)
+            settings = changed(settings, dim=shorter)
             per_epoch = _seconds_an_epoch(graph, settings)
     return Plan(settings, per_epoch * settings.epochs, memory_needed(graph, settings))
 
 
-def _smallest(settings: Settings) -> int:
-    """Return the numbers of the shortest vector: a segment, or one for each group."""
-    return settings.segment * (settings.groups if isinstance(settings, ContrastSettings) else 1)
-
-
 def _within_memory(graph: Graph, settings: Settings, memory: float) -> Settings:
     """Return settings with vectors as short, and as few questions at once, as the memory asks for."""
-    whole = _smallest(settings)
-    for dim in range(settings.dim, 0, -whole):
-        tried = replace(settings, dim=dim)
+    for dim in range(settings.dim, 0, -settings.segment):
+        tried = changed(settings, dim=dim)
         if isinstance(tried, ContrastSettings):
             room = memory - memory_needed(graph, replace(tried, chunk=TILE))
             chunk = TILE + max(0, int(room / _question_bytes(graph, tried))) // TILE * TILE
@@ -113,7 +106,7 @@ def _within_memory(graph: Graph, settings: Settings, memory: float) -> Settings:
     least = memory_needed(graph, tried)
     raise InputError(
         f"{memory / 1e9:.3g} GB of memory asked for, but {graph.name} takes {least / 1e9:.3g} GB even with vectors of "
-        f"{whole} numbers; try a larger --memory"
+        f"{settings.segment} numbers; try a larger --memory"
     )
 
 

@@ -91,14 +91,16 @@ def _many_relations(graph: Graph | None) -> bool:
 def _accurate(graph: Graph | None, device: torch.device) -> Settings:
     """Return what served best on validation triples, for graphs whose questions have one answer or many."""
     gpu = device.type == "cuda"
-    settings = ContrastSettings(dim=2000 if gpu else 400, epochs=30, batch=2048 if gpu else 1024)
+    settings = ContrastSettings(
+        dim=2000 if gpu else 400, groups=4 if gpu else 1, epochs=30, batch=2048 if gpu else 1024
+    )
     if graph is None:
         return settings
     ends = graph.train[:, [0, 2]].long()
     sides = [(graph.train[:, 1] * len(graph.entities) + ends[:, side]).unique().numel() for side in (0, 1)]
     questions, triples = sum(sides), len(graph.train)
     if triples < questions:  # fewer than two answers to a question
-        settings = replace(settings, crowd=0.5, decay=0.1, dropout=0.1)
+        settings = replace(settings, crowd=0.5, decay=0.1)
     steps = 32 if gpu else 64  # an epoch: enough of them to learn, and batches that keep the device busy
     batch = 2 ** max(8, min(12 if gpu else 11, (questions // steps).bit_length() - 1))
     few = len(graph.entities) <= 4096
@@ -125,7 +127,19 @@ def recipe(name: str, graph: Graph | None = None, device: str = "auto", **change
             has = " or ".join(other for other in RECIPES if hasattr(RECIPES[other](None, torch.device("cpu")), change))
             hint = f"but try it with {has}" if has else "nor of any other"
             raise InputError(f"{spoken(change)} is no setting of the recipe {name}, {hint}")
-    return replace(settings, device=device, **changes)
+    return changed(settings, device=device, **changes)
+
+
+def changed(settings: Settings, **changes: Any) -> Settings:
+    """Return settings with some of them changed; vectors of another size have fewer groups rather than smaller ones."""
+    if isinstance(settings, FitSettings) or "groups" in changes:
+        return replace(settings, **changes)
+    single = replace(settings, groups=1, **changes)
+    dim, least = single.dim, settings.dim // settings.groups
+    fitting = (
+        many for many in range(2, settings.groups + 1) if dim % (many * single.segment) == 0 and dim // many >= least
+    )
+    return replace(single, groups=max(fitting, default=1))
 
 
 def learn(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes:
