@@ -27,7 +27,7 @@ from procrustes_kge.contrast import ContrastSettings, questions_at_once
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings
 from procrustes_kge.graph import Graph, Vocabulary
-from procrustes_kge.recipes import RECIPES, learn, recipe
+from procrustes_kge.recipes import RECIPES, changed, learn, recipe
 from toys import random_graph, rotated_graph
 
 CPU = torch.device("cpu")
@@ -63,15 +63,10 @@ def planned(graph, settings, seconds=None, memory=None, pace=1e-3):
         return plan(graph, settings, seconds, memory)
 
 
-def whole(settings):
-    """Return how short a vector may be, of which every other is a multiple."""
-    return settings.segment * getattr(settings, "groups", 1)
-
-
 def least(settings, dim=None):
-    """Return the settings with a vector this short, or as short as it may be, and with one tile at once."""
+    """Return the settings with a vector this short, or of one segment, and with one tile at once."""
     spare = {"chunk": TILE} if isinstance(settings, ContrastSettings) else {}
-    return replace(settings, dim=dim or whole(settings), **spare)
+    return changed(settings, dim=dim or settings.segment, **spare)
 
 
 # Words.
@@ -178,7 +173,7 @@ def test_a_plan_stays_within_its_memory_and_never_grows(method, entities, dim, g
         return
     assert made.memory == memory_needed(graph, made.settings) <= gigabytes * 1e9
     assert made.settings.dim <= dim
-    assert made.settings.dim % whole(settings) == 0
+    assert made.settings.dim % settings.segment == 0
     if chunk and isinstance(settings, ContrastSettings):
         assert made.settings.chunk <= chunk
 
@@ -186,10 +181,11 @@ def test_a_plan_stays_within_its_memory_and_never_grows(method, entities, dim, g
 @every_method
 def test_a_plan_takes_the_longest_vectors_that_its_memory_holds(method):
     graph, settings = graph_of(20_000), EVERY[method]
-    for dim in (200, 500):
-        enough = memory_needed(graph, least(settings, dim))
-        assert planned(graph, settings, memory=enough).settings.dim == dim
-        assert planned(graph, settings, memory=enough - 1).settings.dim == dim - whole(settings)
+    needed = {dim: memory_needed(graph, least(settings, dim)) for dim in range(settings.segment, DIM + 1, 20)}
+    for dim in (200, 480, 500):
+        for memory in (needed[dim], needed[dim] - 1):
+            longest = max(each for each in needed if needed[each] <= memory)
+            assert planned(graph, settings, memory=memory).settings.dim == longest
 
 
 @every_method
@@ -215,9 +211,9 @@ def test_a_memory_that_cannot_be_is_refused_with_what_would_be_needed(method):
             planned(graph, settings, memory=memory)
         assert str(caught.value) == (
             f"{memory / 1e9:.3g} GB of memory asked for, but sized takes {needed / 1e9:.3g} GB even with vectors of "
-            f"{whole(settings)} numbers; try a larger --memory"
+            f"{settings.segment} numbers; try a larger --memory"
         )
-    assert planned(graph, settings, memory=needed).settings.dim == whole(settings)
+    assert planned(graph, settings, memory=needed).settings.dim == settings.segment
 
 
 def test_a_memory_beyond_all_numbers_is_refused():
@@ -237,8 +233,7 @@ def test_a_plan_keeps_its_time_or_trains_a_single_epoch(method, seconds, dim, ep
     assert made.seconds <= seconds * (1 + 1e-9) or made.settings.epochs == 1
     assert 1 <= made.settings.epochs <= epochs
     assert min(dim, SHORTEST) <= made.settings.dim <= dim
-    assert made.settings.dim % whole(settings) == 0
-    assert made.settings == replace(settings, dim=made.settings.dim, epochs=made.settings.epochs)
+    assert made.settings == changed(settings, dim=made.settings.dim, epochs=made.settings.epochs)
 
 
 @every_method
