@@ -69,7 +69,7 @@ def _paper_tb(graph: Graph | None, device: torch.device) -> Settings:
 def _paper_ns_tb(graph: Graph | None, device: torch.device) -> Settings:
     both = replace(PAPER_VARIANT, batch=_batch(1024, graph), negatives=_at_most(128, graph), loss="sigmoid")
     if _many_relations(graph):
-        return replace(both, epochs=30, learning_rate=0.01)
+        return replace(both, epochs=40, learning_rate=0.01, negatives=_at_most(512, graph))
     return replace(both, epochs=20, learning_rate=0.05, margin=0.6, crowd=0.5)
 
 
