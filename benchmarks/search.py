@@ -3,15 +3,19 @@
 python benchmarks/search.py                                 every study, on the GPU where there is one
 python benchmarks/search.py accurate --datasets wn18rr      one study of one dataset
 
-Vectors of 500 numbers stand for the 2,000 of the recipes. Each study writes its trials, the recipe's own settings
-first, to benchmarks/results/search-STUDY-DATASET.json; `python benchmarks/tables.py` makes tables of them.
+Vectors of 500 numbers stand for the 2,000 of the recipes. `relations: gradient` is no setting of the package: rotations
+descended number by number, as other models do, to see what solving them is worth. Each study writes its trials, the
+recipe's own settings first, to benchmarks/results/search-STUDY-DATASET.json; `python benchmarks/tables.py` makes tables
+of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import asdict, replace
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +24,9 @@ import torch
 import records
 from procrustes_kge import Graph, evaluate, learn, read_graph, recipe
 from procrustes_kge.devices import choose_device
-from procrustes_kge.recipes import Settings
+from procrustes_kge.learner import Learner
+from procrustes_kge.recipes import RECIPES, Settings, changed
+from procrustes_kge.steps import Adagrad
 from procrustes_kge.store import device_name
 
 DIM = 500
@@ -67,6 +73,7 @@ BOTH: dict[str, list[Change]] = {
         {"smoothing": 0.1, "epochs": 60, "dim": 2000, "groups": 4},
         {"batch": 1024},
     ],
+    "relations": [{"relations": "positives"}, {"relations": "gradient"}],
     "paper+tb": [{"learning_rate": 0.005}, {"learning_rate": 0.02}, {"translate": False}],
     "paper+ns": [{"focus": 0.0}, {"margin": 0.6}, {"translate": False}],
     "paper+ns+tb": [
@@ -89,11 +96,35 @@ ONE: dict[tuple[str, str], list[Change]] = {
 }
 
 
-def trial(graph: Graph, settings: Settings) -> dict[str, Any]:
-    """Train once and rank the validation triples."""
+@contextmanager
+def descended() -> Iterator[None]:
+    """Move rotations by Adagrad, number by number, and back to the nearest orthogonal matrix."""
+    steps: dict[int, Adagrad] = {}
+
+    def turn(learner: Learner, rate: float) -> None:
+        moved = learner.rotations.clone()
+        gradient = learner.folded() / learner.turning_weight
+        steps.setdefault(id(learner), Adagrad(moved))(moved, gradient, rate * 0.2)  # as entities move
+        learner.turn_to(learner.polar(moved))
+        learner.turning.zero_()
+        learner.turning_weight.zero_()
+
+    solved: Any = Learner.turn
+    Learner.turn = turn  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        Learner.turn = solved  # type: ignore[method-assign]
+
+
+def trial(graph: Graph, settings: Settings, change: Change) -> dict[str, Any]:
+    """Train once with a change and rank the validation triples."""
     device = choose_device(settings.device)
+    by_gradient = change.get("relations") == "gradient"
+    settings = changed(settings, **({} if by_gradient else change))
     started = time.perf_counter()
-    model = learn(graph, settings)
+    with descended() if by_gradient else nullcontext():
+        model = learn(graph, settings)
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     seconds = time.perf_counter() - started
@@ -114,7 +145,7 @@ def main() -> None:
     for dataset in arguments.datasets:
         graph = read_graph(dataset)
         for study in arguments.studies or BOTH:
-            base = replace(recipe(study, graph, arguments.device), dim=arguments.dim)
+            base = recipe(study if study in RECIPES else "accurate", graph, arguments.device, dim=arguments.dim)
             about = {
                 "commit": arguments.commit,
                 "device": device_name(choose_device(arguments.device)),
@@ -126,7 +157,7 @@ def main() -> None:
             for change in [{}, *BOTH[study], *ONE.get((study, dataset), [])]:
                 if change and all(getattr(base, name) == value for name, value in change.items()):
                     continue
-                trials.append({"change": change, **trial(graph, replace(base, **change))})
+                trials.append({"change": change, **trial(graph, base, change)})
                 print(f"{study} {dataset} {trials[-1]}", flush=True)
                 name = f"search-{study.replace('+', '-')}-{graph.name}"
                 records.write(name, {**about, "trials": trials}, arguments.folder)
