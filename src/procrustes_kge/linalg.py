@@ -14,8 +14,8 @@ from torch import Tensor
 
 # Odd polynomials a·x + b·x³ + c·x⁵. Seven lifts (the coefficients known from the Muon optimiser) carry every singular
 # value in [1e-4, 1] into (0.6, 1.3); three polishes, which touch 1 to second order, leave it within 2e-6 of 1.
-_LIFT = (3.4445, -4.7750, 2.0315)
-_POLISH = (15 / 8, -10 / 8, 3 / 8)
+LIFT = (3.4445, -4.7750, 2.0315)
+POLISH = (15 / 8, -10 / 8, 3 / 8)
 
 
 def spherise(vectors: Float[Tensor, "*batch entities width"]) -> Float[Tensor, "*batch entities width"]:
@@ -59,7 +59,7 @@ def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Flo
     they carry no weight, and not for a matrix that is kept.
     """
     turned = matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(torch.finfo(matrices.dtype).tiny)
-    for a, b, c in (_LIFT,) * 7 + (_POLISH,) * 3:
+    for a, b, c in (LIFT,) * 7 + (POLISH,) * 3:
         gram = turned.mT @ turned
         turned = a * turned + turned @ (b * gram + c * gram @ gram)
     return turned
