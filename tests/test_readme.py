@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from procrustes_kge.ranking import figure
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +36,16 @@ def test_the_table_of_the_default_comes_from_its_result_file():
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     text = (ROOT / "docs" / "negatives.md").read_text(encoding="utf-8")
     (shown,) = re.findall(r"<!-- default -->\n(.*?)<!-- /default -->", text, flags=re.DOTALL)
+    assert shown == printed
+
+
+@pytest.mark.parametrize("study", ["accurate", "relations", "paper+tb", "paper+ns", "paper+ns+tb"])
+def test_the_tables_of_the_search_come_from_its_result_files(study):
+    command = [sys.executable, ROOT / "benchmarks" / "tables.py", "search", study]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    text = (ROOT / "docs" / "negatives.md").read_text(encoding="utf-8")
+    name = re.escape(study)
+    (shown,) = re.findall(rf"<!-- search {name} -->\n(.*?)<!-- /search {name} -->", text, flags=re.DOTALL)
     assert shown == printed
 
 
