@@ -18,6 +18,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -73,7 +74,13 @@ BOTH: dict[str, list[Change]] = {
         {"smoothing": 0.1, "epochs": 60, "dim": 2000, "groups": 4},
         {"batch": 1024},
     ],
-    "relations": [{"relations": "positives"}, {"relations": "gradient"}],
+    "small": [
+        {"relations": "positives"},
+        {"relations": "gradient"},
+        {"warm_start": 20},
+        {"warm_start": 20, "epochs": 15},
+        {"epochs": 15},
+    ],
     "paper+tb": [{"learning_rate": 0.005}, {"learning_rate": 0.02}, {"translate": False}],
     "paper+ns": [{"focus": 0.0}, {"margin": 0.6}, {"translate": False}],
     "paper+ns+tb": [
@@ -99,12 +106,12 @@ ONE: dict[tuple[str, str], list[Change]] = {
 @contextmanager
 def descended() -> Iterator[None]:
     """Move rotations by Adagrad, number by number, and back to the nearest orthogonal matrix."""
-    steps: dict[int, Adagrad] = {}
+    steps: WeakKeyDictionary[Learner, Adagrad] = WeakKeyDictionary()
 
     def turn(learner: Learner, rate: float) -> None:
         moved = learner.rotations.clone()
         gradient = learner.folded() / learner.turning_weight
-        steps.setdefault(id(learner), Adagrad(moved))(moved, gradient, rate * 0.2)  # as entities move
+        steps.setdefault(learner, Adagrad(moved))(moved, gradient, rate * 0.2)  # as entities move
         learner.turn_to(learner.polar(moved))
         learner.turning.zero_()
         learner.turning_weight.zero_()

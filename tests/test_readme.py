@@ -39,7 +39,7 @@ def test_the_table_of_the_default_comes_from_its_result_file():
     assert shown == printed
 
 
-@pytest.mark.parametrize("study", ["accurate", "relations", "paper+tb", "paper+ns", "paper+ns+tb"])
+@pytest.mark.parametrize("study", ["accurate", "small", "paper+tb", "paper+ns", "paper+ns+tb"])
 def test_the_tables_of_the_search_come_from_its_result_files(study):
     command = [sys.executable, ROOT / "benchmarks" / "tables.py", "search", study]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout

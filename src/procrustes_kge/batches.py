@@ -35,8 +35,9 @@ class Batch:
             return [self]
         tile = len(self.asked) // len(self.tiles)
         many = max(1, size // tile)
-        starts = torch.arange(0, len(self.asked), many * tile, device=self.rows.device)
-        cuts = [*torch.searchsorted(self.rows, starts).tolist(), len(self.rows)]
+        starts = range(0, len(self.asked), many * tile)
+        first_rows = torch.arange(0, len(self.asked), many * tile, device=self.rows.device)
+        cuts = [*torch.searchsorted(self.rows, first_rows).tolist(), len(self.rows)]
         return [
             Batch(
                 asked=self.asked[start : start + many * tile],
@@ -45,7 +46,7 @@ class Batch:
                 rows=self.rows[cuts[number] : cuts[number + 1]] - start,
                 answers=self.answers[cuts[number] : cuts[number + 1]],
             )
-            for number, start in enumerate(starts.tolist())
+            for number, start in enumerate(starts)
         ]
 
 
@@ -110,7 +111,8 @@ class Questions:
         real, rows = rows < padding, rows.clamp_max(padding - 1)
         counts = torch.where(real, self.counts[rows], 0)
         ends = counts.cumsum(0)
-        owner = torch.repeat_interleave(torch.arange(len(rows), device=rows.device), counts)
+        everyone = torch.arange(len(rows), device=rows.device)
+        owner = torch.repeat_interleave(everyone, counts, output_size=len(self.answers))
         within = torch.arange(len(owner), device=rows.device) - (ends - counts)[owner]
         answers = self.answers[self.starts[rows[owner]] + within]
         tiles, asked = self.tiles[dealt], self.asked[rows]

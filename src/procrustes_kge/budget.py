@@ -14,7 +14,7 @@ from itertools import repeat
 import torch
 
 from procrustes_kge.batches import TILE
-from procrustes_kge.contrast import ContrastSettings, Training, group_settings, questions_at_once
+from procrustes_kge.contrast import ContrastSettings, Training, group_settings, questions_at_once, told_of_no_room
 from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, Segments, train_epoch
@@ -25,7 +25,10 @@ from procrustes_kge.threads import cores, threads
 
 FEWEST_EPOCHS = {ContrastSettings: 10, FitSettings: 30}  # before vectors are made shorter instead
 SHORTEST = 100  # numbers in a vector: with fewer, so many epochs gain less than they cost
+AIM = 0.9  # of the time asked for: other programs come and go
+TOGETHER = 10  # segments that are timed together on a GPU
 WARM_UP = 4  # calls; a rotation moves at every fourth step
+PATIENCE = 2.0  # seconds, for warming up and for timing: long steps need few calls
 PROGRAM = 450e6  # bytes that Python and PyTorch take before anything is trained
 _TIMES = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _SIZES = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
@@ -82,6 +85,7 @@ def plan(graph: Graph, settings: Settings, seconds: float | None = None, memory:
         settings = _within_memory(graph, settings, memory)
     per_epoch = _seconds_an_epoch(graph, settings)
     if seconds is not None:
+        seconds *= AIM
         while per_epoch * settings.epochs > seconds:
             affordable = int(seconds / per_epoch)
             shorter = max(SHORTEST // settings.segment, settings.segments // 2, 1) * settings.segment
@@ -141,29 +145,36 @@ def _seconds_an_epoch(graph: Graph, settings: Settings) -> float:
     device = choose_device(settings.device)
     with torch.no_grad():
         if isinstance(settings, ContrastSettings):
-            training = Training(graph, replace(group_settings(settings, 0), warm_start=0), device)
-            steps = (None for _ in repeat(None) for _ in training.epoch_steps())
-            with threads(training.workers):
-                return settings.groups * training.steps_an_epoch * _timed(lambda: next(steps), device)
-        matrices = RelationalMatrices.of(graph.train.to(device), len(graph.entities), len(graph.relations))
-        segment = Segments.start([0], len(graph.entities), settings.segment, 0, device)
+            with told_of_no_room(settings.dim // settings.groups):
+                training = Training(graph, replace(group_settings(settings, 0), warm_start=0), device)
+                steps = (None for _ in repeat(None) for _ in training.epoch_steps())
+                with threads(training.workers):
+                    return settings.groups * training.steps_an_epoch * _timed(lambda: next(steps), device)
+        # A core trains one segment at a time, a GPU many: some of them, timed together.
+        many = 1 if device.type == "cpu" else min(settings.segments, TOGETHER)
+        matrices = RelationalMatrices.of(graph.train.to(device), len(graph.entities), len(graph.relations), many)
+        some = Segments.start(range(many), len(graph.entities), settings.segment, 0, device)
         at_once = (settings.workers or cores()) if device.type == "cpu" else 1
         with threads(1):  # as each worker has
-            once = _timed(lambda: train_epoch(segment, matrices, settings), device)
-        return once * settings.segments / min(at_once, settings.segments)
+            once = _timed(lambda: train_epoch(some, matrices, settings), device)
+        return once / many * settings.segments / min(at_once, settings.segments)
 
 
 def _timed(work: Callable[[], None], device: torch.device) -> float:
     """Return the seconds of one call, the first ones left out: they make what later ones use again."""
-    for _ in range(WARM_UP):
-        work()
-    _wait_for(device)
-    started, calls = time.perf_counter(), 0
-    while calls < 3 or (calls < 20 and time.perf_counter() - started < 1.0):
-        work()
-        calls += 1
-        _wait_for(device)
-    return (time.perf_counter() - started) / calls
+
+    def calls(most: int) -> float:
+        started = time.perf_counter()
+        for number in range(1, most + 1):
+            work()
+            _wait_for(device)
+            taken = time.perf_counter() - started
+            if taken > PATIENCE:
+                break
+        return taken / number
+
+    calls(WARM_UP)
+    return calls(20)
 
 
 def _wait_for(device: torch.device) -> None:

@@ -23,7 +23,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.export import EXPORTS, SUFFIXES, export
 from procrustes_kge.footprint import grid_intensity, measure
 from procrustes_kge.graph import SPLITS, Graph
-from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, learn, recipe
+from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, has_setting, learn, recipe
 from procrustes_kge.store import Run, build_report, check_target, load_run, save
 from procrustes_kge.terminal import (
     FitBar,
@@ -102,16 +102,11 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def wrapped(**values: Any) -> None:
-        chosen = {name: _number_or_word(values.pop(name), name) for name in names}
+        chosen = {name: values.pop(name) for name in names}
         command(**values, changes={name: value for name, value in chosen.items() if value is not None})
 
     wrapped.__signature__ = inspect.Signature(own + options)  # type: ignore[attr-defined]
     return wrapped
-
-
-def _number_or_word(value: Any, name: str) -> Any:
-    """Make a number of digits where a setting takes a number or a word."""
-    return int(value) if name in ("batch", "negatives") and value is not None and value.isdecimal() else value
 
 
 def _option(name: str) -> Any:
@@ -128,7 +123,7 @@ def _option(name: str) -> Any:
     elif get_origin(kind) in (Union, UnionType):
         kind = str  # a number or a word: the settings tell them apart
     words = "; or ".join(dict.fromkeys(hint.__metadata__[0] for hint in hints))
-    recipes = [each for each in RECIPES if hasattr(recipe(each, device="cpu"), name)]
+    recipes = [each for each in RECIPES if has_setting(recipe(each, device="cpu"), name)]
     which = "every recipe" if len(recipes) == len(RECIPES) else ", ".join(recipes)
     flag = "--" + name.replace("_", "-")
     option = typer.Option(
@@ -205,7 +200,7 @@ def train(
         typer.Option(
             "--recipe",
             help=f"Settings to start from: {', '.join(RECIPES)}.",
-            show_default=f"{DEFAULT}, fitted to a minute",
+            show_default=f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given",
         ),
     ] = None,
     time_budget: Annotated[
@@ -234,7 +229,8 @@ def train(
     """
     # What can be wrong without the graph is told before it is read, or downloaded.
     grid_intensity(grid)
-    seconds = parse_time(time_budget) if time_budget is not None else A_MINUTE if recipe_name is None else None
+    as_it_is = recipe_name is not None or changes.keys() & {"dim", "epochs"}  # what was asked for is not shortened
+    seconds = parse_time(time_budget) if time_budget is not None else None if as_it_is else A_MINUTE
     memory = parse_size(memory_budget) if memory_budget is not None else None
     recipe_name = recipe_name or DEFAULT
     recipe(recipe_name, **changes)

@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NoReturn
 
 import torch
 from torch import Tensor
@@ -36,7 +37,7 @@ START = 0.01  # size of a coordinate at the start, where lengths are free
 WARM_LENGTH = 0.12  # length of a segment that `fit` hands over: unit length would begin overconfident
 HOPELESS = 2.0  # times the loss before the first step: no training comes back from there
 SMALL = 10**8  # multiplications in a chunk's scores
-SCORES_AT_ONCE = 2**24  # numbers on the CPU
+SCORES_AT_ONCE = 2**25  # numbers on the CPU
 SCORES_AT_ONCE_CUDA = 2**28
 
 
@@ -100,6 +101,12 @@ class ContrastSettings:
             )
         if self.negatives == "all" and self.loss == "sigmoid":
             raise InputError("sigmoid loss with all negatives; give --negatives a number such as 128")
+        if self.loss == "sigmoid" and self.lengths == "free":
+            raise InputError(
+                "sigmoid loss with free lengths compares distances, which products rank; try --lengths unit"
+            )
+        if self.smoothing and self.negatives != "all":
+            raise InputError(f"smoothing with {self.negatives} negatives; it is for --negatives all")
         if self.negatives == "none" and self.lengths == "free":
             raise InputError("free lengths without negatives all shrink to nothing; try --lengths unit")
 
@@ -133,18 +140,35 @@ def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Rep
     with deterministic_algorithms(settings.deterministic), torch.no_grad():
         for group in range(settings.groups):
             try:
-                training = Training(graph, group_settings(settings, group), device)
-                with threads(training.workers):
-                    parts.append(training.run(_later(report, group, settings)))
+                parts.append(_trained(graph, group_settings(settings, group), device, _later(report, group, settings)))
             except DivergedError as error:
                 error.model = joined([*parts, error.model])
                 raise
-            except torch.OutOfMemoryError:
-                raise InputError(
-                    f"the GPU has no room for {settings.dim // settings.groups:,} numbers of each entity and their "
-                    "gradients; try a smaller --dim, more --groups, or --device cpu"
-                ) from None
     return joined(parts)
+
+
+def _trained(graph: Graph, settings: ContrastSettings, device: torch.device, report: Report | None) -> Procrustes:
+    """Return the model of one group; what its training took is free again."""
+    with told_of_no_room(settings.dim):
+        training = Training(graph, settings, device)
+        with threads(training.workers):
+            return training.run(report)
+
+
+@contextmanager
+def told_of_no_room(dim: int) -> Iterator[None]:
+    """Say in a sentence that memory was not enough for training vectors of so many numbers."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        gpu = isinstance(error, torch.OutOfMemoryError)
+        if not gpu and not isinstance(error, MemoryError) and "allocate" not in str(error):
+            raise
+        where, instead = ("the GPU has", ", or --device cpu") if gpu else ("there is", "")
+        raise InputError(
+            f"{where} no room for {dim:,} numbers of each entity and their gradients; try a smaller --dim, more "
+            f"--groups{instead}"
+        ) from None
 
 
 def group_settings(settings: ContrastSettings, group: int) -> ContrastSettings:
@@ -188,7 +212,7 @@ def questions_at_once(settings: ContrastSettings, entities: int, device: torch.d
     """Return for how many questions there is room to compare them at once."""
     room = SCORES_AT_ONCE if device.type == "cpu" else SCORES_AT_ONCE_CUDA
     compared = settings.compared(entities)
-    across = entities if settings.negatives == "all" else 8 * settings.dim + 4 * compared
+    across = 8 * settings.dim + (entities if settings.negatives == "all" else 4 * compared)
     return max(TILE, min(settings.chunk or room, room // across))
 
 
@@ -202,13 +226,16 @@ class Training:
         entities, relations = len(graph.entities), len(graph.relations)
         self.generator = torch.Generator(device).manual_seed(settings.seed % 2**63)
         self.questions = Questions.of(graph.train.to(device), entities, relations)
+        warm = self.short_fit() if settings.warm_start else {"vectors": self.drawn_vectors()}
         self.learner = Learner(
             self.questions,
-            self.starting_vectors(),
+            warm["vectors"],
             relations,
             _objective(settings),
             Adam if settings.step == "adam" else Adagrad,
             self.generator,
+            rotations=warm.get("rotations"),
+            translations=warm.get("translations"),
             scale=settings.scale,
             translate=settings.translate,
             unit=settings.lengths == "unit",
@@ -220,17 +247,23 @@ class Training:
         self.steps_an_epoch = self.questions.steps(self.batch)
         self.first_loss = math.nan  # before the first step
 
-    def starting_vectors(self) -> Tensor:
-        """Return small random vectors, unit ones, or those of a short `fit`."""
+    def short_fit(self) -> dict[str, Tensor]:
+        """Return the tables of a short `fit`; where lengths are free, all made shorter alike, which ranks the same."""
+        settings = self.settings
+        short = FitSettings(
+            *(settings.dim, settings.segment, settings.warm_start),
+            translate=settings.translate,
+            patience=0,
+            seed=settings.seed,
+            device=str(self.device),
+        )
+        tables = fit(self.graph, short).tables()
+        length = 1.0 if settings.lengths == "unit" else WARM_LENGTH
+        return {name: table if name == "rotations" else table * length for name, table in tables.items()}
+
+    def drawn_vectors(self) -> Tensor:
+        """Return small random vectors, or unit ones."""
         settings, entities = self.settings, len(self.graph.entities)
-        if settings.warm_start:
-            short = FitSettings(
-                *(settings.dim, settings.segment, settings.warm_start),
-                patience=0,
-                seed=settings.seed,
-                device=str(self.device),
-            )
-            return fit(self.graph, short).vectors * (1.0 if settings.lengths == "unit" else WARM_LENGTH)
         try:
             vectors = torch.randn(
                 *(entities, settings.segments, settings.segment), device=self.device, generator=self.generator
@@ -291,20 +324,24 @@ class Training:
             learner.step_on_copy(batch, self.rates())
             return
         before = learner.sums()
-        try:
-            for part in batch.split(self.chunk):
-                learner.gather(part)
-        except torch.OutOfMemoryError:
-            if self.chunk <= TILE:
-                raise
+        while not self.gathered(batch):  # outside of `except`, whose traceback holds what had no room
             self.chunk = max(TILE, self.chunk // 2 // TILE * TILE)
             going_on = f"the GPU ran out of memory; going on with {self.chunk:,} questions at once"
             warnings.warn(going_on, RuntimeWarning, stacklevel=2)
             learner.forget(before)
             torch.cuda.empty_cache()
-            self.take_step(batch)
-        else:
-            learner.step(self.rates())
+        learner.step(self.rates())
+
+    def gathered(self, batch: Batch) -> bool:
+        """Gather a batch's gradients and say whether there was room; raise where there cannot be less at once."""
+        try:
+            for part in batch.split(self.chunk):
+                self.learner.gather(part)
+        except torch.OutOfMemoryError:
+            if self.chunk <= TILE:
+                raise
+            return False
+        return True
 
     def rates(self) -> Rates:
         """Return how far the next step goes: further and further at first, then less and less."""
@@ -312,7 +349,7 @@ class Training:
         share = min(1.0, (taken + 1) / min(WARM_UP, 1 + total // 10)) * max(1 / total, 1 - taken / total)
         return Rates(self.settings.learning_rate * share, self.settings.turning_rate * share, self.steps_an_epoch)
 
-    def stop_diverged(self, epoch: int, loss: float, good: Tables) -> None:
+    def stop_diverged(self, epoch: int, loss: float, good: Tables) -> NoReturn:
         """Stop, keeping the tables that were last good."""
         tried = self.settings.learning_rate
         raise DivergedError(

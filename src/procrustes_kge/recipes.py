@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import torch
@@ -96,7 +96,7 @@ def _accurate(graph: Graph | None, device: torch.device) -> Settings:
     )
     if graph is None:
         return settings
-    ends = graph.train[:, [0, 2]].long()
+    ends = graph.train[:, [0, 2]]
     sides = [(graph.train[:, 1] * len(graph.entities) + ends[:, side]).unique().numel() for side in (0, 1)]
     questions, triples = sum(sides), len(graph.train)
     if triples < questions:  # fewer than two answers to a question
@@ -123,11 +123,17 @@ def recipe(name: str, graph: Graph | None = None, device: str = "auto", **change
         raise InputError(f"unknown recipe {name!r}, expected {' or '.join(RECIPES)}")
     settings = RECIPES[name](graph, choose_device(device))
     for change in changes:
-        if not hasattr(settings, change):
-            has = " or ".join(other for other in RECIPES if hasattr(RECIPES[other](None, torch.device("cpu")), change))
+        if not has_setting(settings, change):
+            cpu = torch.device("cpu")
+            has = " or ".join(other for other in RECIPES if has_setting(RECIPES[other](None, cpu), change))
             hint = f"but try it with {has}" if has else "nor of any other"
             raise InputError(f"{spoken(change)} is no setting of the recipe {name}, {hint}")
     return changed(settings, device=device, **changes)
+
+
+def has_setting(settings: Settings, name: str) -> bool:
+    """Say whether these settings have one of this name."""
+    return name in {field.name for field in fields(settings)}
 
 
 def changed(settings: Settings, **changes: Any) -> Settings:

@@ -19,6 +19,7 @@ from procrustes_kge.threads import over_cores
 ROUNDS = 40
 CONVERGED = 1e-4  # share of the loss that a round must gain for another to follow
 QUESTIONS_AT_ONCE = 2**10
+SCORES_AT_ONCE = 2**26
 
 
 def restore_relations(
@@ -115,6 +116,7 @@ class Likelihood:
         objective = Objective(negatives=None, sigmoid=None, smoothing=0.0, decay=0.0, dropout=0.0, crowd=1.0)
         self.learner = Learner(self.questions, vectors, relations, objective, Adagrad, torch.Generator(vectors.device))
         self.nothing = self.learner.sums()
+        self.at_once = max(1, min(QUESTIONS_AT_ONCE, SCORES_AT_ONCE // entities))
         self.learner.translations, self.learner.scales = translations, scales
         self.learner.table = self.learner.vectors  # in full precision: a small rise must not drown in rounding
 
@@ -126,7 +128,7 @@ class Likelihood:
         learner = self.learner
         learner.forget(self.nothing)
         learner.turn_to(rotations)
-        for batch in self.questions.epoch(QUESTIONS_AT_ONCE):
+        for batch in self.questions.epoch(self.at_once):
             learner.gather(batch)
         tails, heads = learner.losses.clone().chunk(2)
         return tails + heads, learner.folded()
@@ -145,7 +147,7 @@ class Likelihood:
         scales = learner.scales if learner.scales is not None else vectors.new_ones(directions, 1, 1)
         reach = torch.stack([(spread * each).square().sum(dim=(1, 2)).amax() for each in scales])
         moments = torch.zeros_like(learner.turning)
-        for batch in self.questions.epoch(QUESTIONS_AT_ONCE):
+        for batch in self.questions.epoch(self.at_once):
             asked = learner.tiled(vectors[batch.asked], batch)
             counts = batch.counts.to(vectors.dtype).view(len(batch.tiles), 1, -1, 1)
             moments.index_add_(0, batch.tiles, asked.mT @ (counts * asked))

@@ -238,8 +238,11 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
 
 def _follows_from_vectors(model: Procrustes) -> bool:
     """Say whether heads are asked for with the relation of tails read backwards, as `fit` does."""
-    if model.scales is not None or model.translations is None:
-        return model.scales is None
+    unit = torch.allclose(model.vectors.norm(dim=-1), model.vectors.new_ones(()), atol=1e-3)
+    if model.scales is not None or not unit:
+        return False
+    if model.translations is None:
+        return True
     backwards = both_ways(model.rotations, model.translations[: len(model.relations)])
     return torch.allclose(backwards, model.translations, atol=1e-4)
 
