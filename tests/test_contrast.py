@@ -3,6 +3,7 @@
 import math
 import os
 import warnings
+import weakref
 from dataclasses import replace
 from itertools import pairwise, product
 
@@ -11,7 +12,16 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procrustes_kge.contrast import WARM_LENGTH, WARM_UP, ContrastSettings, DivergedError, Training, contrast, joined
+from procrustes_kge.contrast import (
+    WARM_LENGTH,
+    WARM_UP,
+    ContrastSettings,
+    DivergedError,
+    Training,
+    contrast,
+    joined,
+    told_of_no_room,
+)
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, Progress, fit
 from procrustes_kge.learner import Learner
@@ -147,14 +157,19 @@ def test_rotations_of_positives_are_those_of_eq_3():
     torch.testing.assert_close(model.rotations, solved, rtol=0, atol=0.02)
 
 
-def test_a_warm_start_is_a_short_fit():
+@pytest.mark.parametrize(("way", "length"), [("all, unit", 1.0), ("all", WARM_LENGTH)])
+@pytest.mark.parametrize("translate", [True, False])
+def test_a_warm_start_is_a_short_fit_whole(way, length, translate):
     graph = rotated_graph()
-    fitted = fit(graph, FitSettings(dim=40, segment=8, epochs=7, patience=0, seed=3, device="cpu")).vectors
-    unit, free = (
-        Training(graph, small(way, warm_start=7, seed=3), CPU).starting_vectors() for way in ("all, unit", "all")
-    )
-    assert unit.equal(fitted)
-    torch.testing.assert_close(free, WARM_LENGTH * fitted)
+    short = FitSettings(dim=40, segment=8, epochs=7, patience=0, seed=3, translate=translate, device="cpu")
+    fitted = fit(graph, short)
+    training = Training(graph, small(way, warm_start=7, seed=3, translate=translate, relations="step"), CPU)
+    started = training.model(training.learner.tables())
+    torch.testing.assert_close(started.vectors, length * fitted.vectors)
+    torch.testing.assert_close(started.rotations, fitted.rotations)
+    if translate:
+        torch.testing.assert_close(started.translations, length * fitted.translations)
+    assert evaluate(started, graph, "train").mrr == pytest.approx(evaluate(fitted, graph, "train").mrr)
 
 
 @pytest.mark.parametrize("way", ["all", "some, sigmoid", "none"])
@@ -470,6 +485,35 @@ def test_where_memory_runs_out_training_goes_on_with_fewer_questions_at_once(mon
     assert [each.loss for each in log] == pytest.approx([each.loss for each in wanted_log], rel=1e-3)
 
 
+def test_where_memory_runs_out_what_had_no_room_is_free_before_the_next_try(monkeypatch):
+    tensors, compare = [], Learner.contrasted
+
+    def fail_twice(self, queries, *others):
+        assert all(earlier() is None for earlier in tensors)
+        if len(tensors) < 2:
+            tensors.append(weakref.ref(queries))
+            raise torch.OutOfMemoryError("no room")
+        return compare(self, queries, *others)
+
+    monkeypatch.setattr(Learner, "contrasted", fail_twice)
+    with pytest.warns(RuntimeWarning, match="ran out of memory"):
+        contrast(rotated_graph(), small("all", dropout=0.0, epochs=1))
+    assert len(tensors) == 2
+
+
+def test_groups_are_trained_one_after_another_and_each_is_free_before_the_next(monkeypatch):
+    alive, start = weakref.WeakSet(), Training.__init__
+
+    def counted(self, *arguments):
+        assert not alive
+        alive.add(self)
+        start(self, *arguments)
+
+    monkeypatch.setattr(Training, "__init__", counted)
+    contrast(rotated_graph(), small(groups=5, epochs=1))
+    assert not alive
+
+
 def test_where_memory_runs_out_between_two_moves_of_a_rotation_nothing_is_lost(monkeypatch):
     graph, settings = rotated_graph(), small(dropout=0.0, epochs=3)
     wanted = contrast(graph, replace(settings, chunk=64))
@@ -506,6 +550,13 @@ def test_where_there_is_no_room_at_all_a_smaller_vector_is_suggested(monkeypatch
     assert torch.is_grad_enabled()
 
 
+def test_the_sentence_about_memory_is_not_said_of_other_mistakes():
+    with pytest.raises(RuntimeError, match="no such thing"), told_of_no_room(10):
+        raise RuntimeError("no such thing")
+    with pytest.raises(InputError, match=r"^there is no room for 10 numbers"), told_of_no_room(10):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes")
+
+
 def test_a_table_that_no_memory_holds_is_refused():
     with pytest.raises(InputError, match=r"no room for 60 vectors .* try a smaller --dim"):
         contrast(rotated_graph(), small(dim=8 * 10**14))
@@ -514,6 +565,11 @@ def test_a_table_that_no_memory_holds_is_refused():
 # Mistakes.
 
 MISTAKES = [
+    (
+        {"negatives": 20, "loss": "sigmoid"},
+        "sigmoid loss with free lengths: distances that products do not rank; try --lengths unit",
+    ),
+    ({"negatives": 20, "smoothing": 0.1}, "smoothing with 20 negatives; it is for --negatives all"),
     ({"dim": 1990}, "dimension 1990 does not divide into segments of 20; try 1980 or 2000"),
     ({"dim": 0}, "dim 0, expected a whole number of at least 1"),
     ({"segment": 0}, "segment 0, expected a whole number of at least 1"),

@@ -132,6 +132,7 @@ def test_vectors_of_another_size_have_fewer_groups_rather_than_smaller_ones(dim,
             {"dropout": 0.1},
             "dropout is no setting of the recipe fast, but try it with accurate or paper+ns",
         ),
+        ("accurate", {"segments": 5}, "segments is no setting of the recipe accurate, nor of any other"),
         (
             "accurate",
             {"validate_every": 3},
@@ -215,6 +216,14 @@ def test_the_batch_of_accurate_is_no_larger_than_the_graph(graph):
         settings = RECIPES["accurate"](graph, device)
         assert 1 <= settings.batch <= 2 * len(graph.train)
         Training(graph, replace(settings, dim=8, segment=4, groups=1), CPU)
+
+
+def test_accurate_steps_on_copies_of_the_rows_that_a_batch_sees_on_the_cpu_however_large_the_graph():
+    for triples in (20_000, 400_000):
+        graph = large_graph(20_000, 5, triples)
+        training = Training(graph, recipe("accurate", graph, "cpu"), CPU)
+        assert training.learner.compact
+        assert training.chunk >= training.batch
 
 
 @pytest.mark.parametrize(("device", "least", "most"), [(CPU, 256, 2048), (GPU, 256, 4096)])

@@ -163,18 +163,16 @@ def _seconds_an_epoch(graph: Graph, settings: Settings) -> float:
 def _timed(work: Callable[[], None], device: torch.device) -> float:
     """Return the seconds of one call, the first ones left out: they make what later ones use again."""
 
-    def calls(most: int) -> float:
-        started = time.perf_counter()
-        for number in range(1, most + 1):
+    def repeated(most: int) -> float:
+        started, taken, calls = time.perf_counter(), 0.0, 0
+        while calls < most and taken < PATIENCE:
             work()
             _wait_for(device)
-            taken = time.perf_counter() - started
-            if taken > PATIENCE:
-                break
-        return taken / number
+            taken, calls = time.perf_counter() - started, calls + 1
+        return taken / calls
 
-    calls(WARM_UP)
-    return calls(20)
+    repeated(WARM_UP)
+    return repeated(20)
 
 
 def _wait_for(device: torch.device) -> None:

@@ -102,9 +102,7 @@ class ContrastSettings:
         if self.negatives == "all" and self.loss == "sigmoid":
             raise InputError("sigmoid loss with all negatives; give --negatives a number such as 128")
         if self.loss == "sigmoid" and self.lengths == "free":
-            raise InputError(
-                "sigmoid loss with free lengths compares distances, which products rank; try --lengths unit"
-            )
+            raise InputError("sigmoid loss with free lengths: distances that products do not rank; try --lengths unit")
         if self.smoothing and self.negatives != "all":
             raise InputError(f"smoothing with {self.negatives} negatives; it is for --negatives all")
         if self.negatives == "none" and self.lengths == "free":
