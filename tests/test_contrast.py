@@ -562,6 +562,36 @@ def test_a_table_that_no_memory_holds_is_refused():
         contrast(rotated_graph(), small(dim=8 * 10**14))
 
 
+# On a GPU.
+
+on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+
+
+@on_a_gpu
+@every_way
+def test_a_gpu_learns_what_the_cpu_learns(way):
+    graph = rotated_graph()
+    models = [contrast(graph, small(way, epochs=14, device=device)) for device in ("cpu", "cuda")]
+    found = [evaluate(model, graph).mrr for model in models]
+    assert min(found) > 0.9
+    assert is_sound(models[1].to("cpu"))
+
+
+@on_a_gpu
+@every_way
+def test_the_host_waits_for_a_gpu_once_an_epoch(way):
+    training = Training(rotated_graph(), small(way, device="cuda"), torch.device("cuda"))
+    training.train_epoch()
+    steps = training.epoch_steps()
+    next(steps)  # dealing an epoch waits
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in steps:
+            pass
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
 # Mistakes.
 
 MISTAKES = [

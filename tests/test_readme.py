@@ -31,21 +31,16 @@ def test_the_results_table_comes_from_the_result_files():
     assert shown == printed
 
 
-def test_the_table_of_the_default_comes_from_its_result_file():
-    command = [sys.executable, ROOT / "benchmarks" / "tables.py", "default"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    text = (ROOT / "docs" / "negatives.md").read_text(encoding="utf-8")
-    (shown,) = re.findall(r"<!-- default -->\n(.*?)<!-- /default -->", text, flags=re.DOTALL)
-    assert shown == printed
+STUDIES = ("accurate", "small", "paper+tb", "paper+ns", "paper+ns+tb")
 
 
-@pytest.mark.parametrize("study", ["accurate", "small", "paper+tb", "paper+ns", "paper+ns+tb"])
-def test_the_tables_of_the_search_come_from_its_result_files(study):
-    command = [sys.executable, ROOT / "benchmarks" / "tables.py", "search", study]
+@pytest.mark.parametrize("table", ["default", "restoring", *(f"search {study}" for study in STUDIES)])
+def test_the_tables_of_the_docs_come_from_their_result_files(table):
+    command = [sys.executable, ROOT / "benchmarks" / "tables.py", *table.split()]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     text = (ROOT / "docs" / "negatives.md").read_text(encoding="utf-8")
-    name = re.escape(study)
-    (shown,) = re.findall(rf"<!-- search {name} -->\n(.*?)<!-- /search {name} -->", text, flags=re.DOTALL)
+    name = re.escape(table)
+    (shown,) = re.findall(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, flags=re.DOTALL)
     assert shown == printed
 
 
