@@ -7,7 +7,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from functools import wraps
 from pathlib import Path
 from types import UnionType
@@ -24,6 +24,7 @@ from procrustes_kge.export import EXPORTS, SUFFIXES, export
 from procrustes_kge.footprint import grid_intensity, measure
 from procrustes_kge.graph import SPLITS, Graph
 from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, has_setting, learn, recipe
+from procrustes_kge.speed import Timing, speed
 from procrustes_kge.store import Run, build_report, check_target, load_run, save
 from procrustes_kge.terminal import (
     FitBar,
@@ -68,6 +69,8 @@ def about(
 
 data_app = typer.Typer(help="List the datasets known by name, or get one.")
 app.add_typer(data_app, name="data")
+bench_app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
+app.add_typer(bench_app, name="bench")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text.")]
 RunFolder = Annotated[Path, typer.Argument(help="A folder that `procrustes train` wrote.", show_default=False)]
@@ -367,6 +370,31 @@ def export_run(
         )
         return
     print(f"wrote  {', '.join(map(str, written))}   {len(model.entities):,} vectors of {model.dim:,} numbers")
+
+
+@bench_app.command("speed")
+def bench_speed(
+    graph: Annotated[str, typer.Argument(help="A dataset's name, a file of triples, or a folder.")] = "wn18rr",
+    device: Annotated[str, typer.Option(help="Cpu, cuda, cuda:1, or auto.")] = "auto",
+    pykeen: Annotated[bool, typer.Option(help="Time the same work by PyKEEN too, where it is installed.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Time epochs, a training and ranking, beside the floor that this machine's bandwidth and arithmetic set.
+
+    Example: `procrustes bench speed wordnet-mini --no-pykeen`
+    """
+    choose_device(device)
+    source = read_with_bar(graph)
+    rates, timings = speed(source, device, pykeen)
+    say = say_nothing if as_json else say_line
+    say(str(rates))
+    say(Timing.heading())
+    done = []
+    for timing in timings:
+        done.append(timing)
+        say(str(timing))
+    if as_json:
+        print_json({"graph": source.name, "rates": asdict(rates), "timings": [each.as_dict() for each in done]})
 
 
 def _graph_of(opened: Run, folder: Path) -> Graph:
