@@ -3,6 +3,8 @@
 python benchmarks/tables.py                     the README's results
 python benchmarks/tables.py default             which recipe is best within a minute, for docs/negatives.md
 python benchmarks/tables.py restoring           what leaving the rotations out costs, for docs/negatives.md
+python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking beside their floors, for docs/speed.md
+python benchmarks/tables.py growth cpu          how an epoch grows, for docs/speed.md
 python benchmarks/tables.py search accurate     what each setting of a recipe is worth, for docs/negatives.md
 """
 
@@ -79,6 +81,32 @@ def restoring_table() -> str:
     return "\n".join(lines)
 
 
+def speed_table(device: str, dataset: str) -> str:
+    """Return, in Markdown, timings beside their floors."""
+    content = json.loads((records.RESULTS / f"speed-{device}-{dataset}.json").read_text(encoding="utf-8"))
+    lines = ["| work | seconds | GB | GFLOP | floor | ratio | |", "|---|---|---|---|---|---|---|"]
+    for timing in content["timings"]:
+        counted = [f"{timing[key] / 1e9:.3g}" for key in ("bytes", "operations")]
+        counted += [f"{timing['floor']:.3g}", f"{timing['ratio'] or 0:.1f}"]
+        cells = [
+            timing["work"],
+            f"{timing['seconds']:.3g}",
+            *(counted if timing["floor"] else [""] * 4),
+            timing["note"],
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def growth_table(device: str) -> str:
+    """Return, in Markdown, the milliseconds of an epoch as each size doubles."""
+    content = json.loads((records.RESULTS / f"growth-{device}.json").read_text(encoding="utf-8"))
+    lines = [f"| ms an epoch | {' | '.join(f'× {size}' for size in content['sizes'])} |", "|---|---|---|---|---|"]
+    for name in ("dim", "triples", "relations"):
+        lines.append(f"| {name} | {' | '.join(f'{1000 * seconds:.0f}' for seconds in content[name])} |")
+    return "\n".join(lines)
+
+
 def search_table(study: str) -> str:
     """Return, in Markdown, the validation MRR at the start of a search and after each change, on both benchmarks."""
     starts: list[dict[str, Any]] = []
@@ -115,8 +143,13 @@ def _mean(views: list[dict[str, Any]], key: str) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["search"]:
-        print(search_table(sys.argv[2]))
-    else:
-        tables = {"default": default_table, "restoring": restoring_table}
-        print(tables.get("".join(sys.argv[1:]), results_table)())
+    TABLES: dict[str, Any] = {
+        "results": results_table,
+        "default": default_table,
+        "restoring": restoring_table,
+        "search": search_table,
+        "speed": speed_table,
+        "growth": growth_table,
+    }
+    name, *which = sys.argv[1:] or ["results"]
+    print(TABLES[name](*which))
