@@ -18,7 +18,7 @@ from procrustes_kge.ranking import evaluate
 from procrustes_kge.reading import read_graph
 from procrustes_kge.recipes import learn, recipe
 from procrustes_kge.restoring import Likelihood, restore_relations
-from toys import builds, planted_model, random_graph, random_graphs, random_orthogonal, rotated_graph
+from toys import builds, planted_model, random_graph, random_graphs, random_orthogonal, rotated_graph, same
 
 REAL_DATA = os.environ.get("PROCRUSTES_DATA")
 WAYS = {
@@ -280,6 +280,31 @@ def test_restoring_repeats_and_changes_nothing_that_it_is_given(way):
     assert all(table.equal(before[name]) for name, table in model.tables().items())
     assert first.translations is model.translations
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_where_entities_are_many_some_of_them_restore_as_well(way, monkeypatch):
+    model, graph = contrasted(way)
+    monkeypatch.setattr("procrustes_kge.restoring.MANY", 30)
+    monkeypatch.setattr("procrustes_kge.restoring.DRAWN", 25)
+    some = restored(model, graph)
+    assert same(some, restored(model, graph))
+    assert is_orthogonal(some.rotations)
+    assert evaluate(some, graph).mrr > evaluate(model, graph).mrr - 0.05
+
+
+@given(drawn_models([0.1, 1.0, 10.0]))
+def test_against_some_entities_too_a_step_under_the_curvature_never_raises_the_loss(drawn):
+    model, graph = drawn
+    many = max(1, len(graph.entities) // 2)
+    likelihood = Likelihood(model.vectors, graph, model.translations, model.scales, many)
+    losses, gradient = likelihood.at(model.rotations)
+    again, _ = likelihood.at(model.rotations)
+    assert losses.equal(again)  # the same entities each time
+    tiny = torch.finfo(losses.dtype).tiny ** 0.5
+    tried = procrustes_step(model.rotations, gradient, likelihood.curvature().clamp_min(tiny))
+    new_losses, _ = likelihood.at(tried)
+    assert (new_losses <= losses * (1 + 1e-9) + 1e-9).all()
 
 
 def test_workers_change_nothing():

@@ -20,6 +20,7 @@ ROUNDS = 40
 CONVERGED = 1e-4  # share of the loss that a round must gain for another to follow
 QUESTIONS_AT_ONCE = 2**10
 SCORES_AT_ONCE = 2**26
+MANY, DRAWN = 4096, 2048  # entities: a CPU compares with some of them where there are many
 
 
 def restore_relations(
@@ -84,7 +85,8 @@ def _ascend(
     Relations share no parameter here, so each has its own bound, which grows until its loss does not rise: at the
     latest when it reaches the curvature, where the loss cannot.
     """
-    likelihood = Likelihood(vectors, graph, translations, scales)
+    negatives = DRAWN if len(vectors) > MANY and not vectors.is_cuda else None
+    likelihood = Likelihood(vectors, graph, translations, scales, negatives)
     losses, gradient = likelihood.at(rotations)
     width = vectors.shape[-1]
     bound = torch.linalg.matrix_norm(gradient) / width**0.5  # a first step of about the size of a rotation
@@ -106,16 +108,26 @@ def _ascend(
 
 
 class Likelihood:
-    """The loss of the training triples by softmax over all entities, as a function of the rotations."""
+    """The loss of the training triples by softmax over all entities, as a function of the rotations.
+
+    With a number of negatives, the softmax is over so many, the same ones each time: another function, as smooth.
+    """
 
     def __init__(
-        self, vectors: Tensor, graph: Graph, translations: Tensor | None = None, scales: Tensor | None = None
+        self,
+        vectors: Tensor,
+        graph: Graph,
+        translations: Tensor | None = None,
+        scales: Tensor | None = None,
+        negatives: int | None = None,
     ) -> None:
         entities, relations = len(graph.entities), len(graph.relations)
         self.questions = Questions.of(graph.train.to(vectors.device), entities, relations)
-        objective = Objective(negatives=None, sigmoid=None, smoothing=0.0, decay=0.0, dropout=0.0, crowd=1.0)
+        objective = Objective(negatives=negatives, sigmoid=None, smoothing=0.0, decay=0.0, dropout=0.0, crowd=1.0)
         self.learner = Learner(self.questions, vectors, relations, objective, Adagrad, torch.Generator(vectors.device))
         self.nothing = self.learner.sums()
+        if negatives is not None:
+            self.learner.deck.shuffle(torch.Generator(vectors.device).manual_seed(0))
         self.at_once = max(1, min(QUESTIONS_AT_ONCE, SCORES_AT_ONCE // entities))
         self.learner.translations, self.learner.scales = translations, scales
         self.learner.table = self.learner.vectors  # in full precision: a small rise must not drown in rounding
@@ -128,6 +140,7 @@ class Likelihood:
         learner = self.learner
         learner.forget(self.nothing)
         learner.turn_to(rotations)
+        learner.deck.next = 0
         for batch in self.questions.epoch(self.at_once):
             learner.gather(batch)
         tails, heads = learner.losses.clone().chunk(2)
