@@ -19,6 +19,7 @@ from typing import Annotated, Literal, NoReturn
 import torch
 from torch import Tensor
 
+from procrustes_kge.allocator import kept_memory
 from procrustes_kge.batches import TILE, Batch, Questions
 from procrustes_kge.checks import check_choices, check_range, check_segments, check_whole
 from procrustes_kge.devices import choose_device, deterministic_algorithms
@@ -135,7 +136,7 @@ def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Rep
     settings = settings or ContrastSettings()
     device = choose_device(settings.device)
     parts: list[Procrustes] = []
-    with deterministic_algorithms(settings.deterministic), torch.no_grad():
+    with kept_memory(), deterministic_algorithms(settings.deterministic), torch.no_grad():
         for group in range(settings.groups):
             try:
                 parts.append(_trained(graph, group_settings(settings, group), device, _later(report, group, settings)))

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from procrustes_kge.allocator import give_back, kept_memory
 from procrustes_kge.checks import check_choices, check_range, check_segments, check_whole
 from procrustes_kge.devices import choose_device, deterministic_algorithms
 from procrustes_kge.errors import InputError
@@ -159,7 +160,7 @@ def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None
     settings = settings or FitSettings()
     check_trainable(graph)
     device = choose_device(settings.device)
-    with deterministic_algorithms(settings.deterministic), torch.no_grad():
+    with kept_memory(), deterministic_algorithms(settings.deterministic), torch.no_grad():
         if settings.patience and len(graph.valid) == 0:
             drawn = split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
             epochs = (
@@ -208,6 +209,8 @@ class _Training:
                 self.epochs, chosen = self.train_pilot()
                 vectors[:, : self.pilot] = chosen
                 first = self.pilot
+                del chosen
+                give_back()
             starts = (self.start(numbers) for numbers in self.blocks(range(first, settings.segments)))
             for block in self.over_blocks(partial(self.advance, goal=self.epochs), starts):
                 vectors[:, list(block.numbers)] = spherise(block.vectors).transpose(0, 1)

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
+from procrustes_kge.allocator import kept_memory
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, KnownAnswers
 from procrustes_kge.threads import over_cores
@@ -199,7 +200,7 @@ def rank(
         return count_places(scores, answers[chunk].to(device), *known.look_up(*places)).cpu()
 
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
-    with exact_products():
+    with kept_memory(), exact_products():
         results = over_cores(counted, chunks, workers) if device.type == "cpu" else map(counted, chunks)
         for done, result in enumerate(results):
             counts[chunks[done]] = result
