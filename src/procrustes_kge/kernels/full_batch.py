@@ -190,17 +190,19 @@ def _answer_sums(
 
 
 @triton.jit
+def _strip(strips, strip):
+    """Return the first row of a strip, the row after its last, and its direction."""
+    return tl.load(strips + 3 * strip), tl.load(strips + 3 * strip + 1), tl.load(strips + 3 * strip + 2)
+
+
+@triton.jit
 def _covary(
     vectors, answers, asked, firsts, counts, strips, covariances, sums, entities, asking_tails, relations,
     WIDTH: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Of a strip: Σ x_qᵀ A_q where it asks for tails, and Σ A_q."""
     strip, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    start, stop, direction = (
-        tl.load(strips + 3 * strip),
-        tl.load(strips + 3 * strip + 1),
-        tl.load(strips + 3 * strip + 2),
-    )
+    start, stop, direction = _strip(strips, strip)
     table, columns = vectors + segment * entities * WIDTH, tl.arange(0, WIDE)
     real = columns < WIDTH
     covariance = tl.zeros((WIDE, WIDE), dtype=tl.float32)
@@ -285,11 +287,7 @@ def _turn(
 ):  # fmt: skip
     """Say where the rows of a strip want the entity they ask about: Σ (t − b) Qᵀ for heads, Σ (h Q + b) for tails."""
     strip, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
-    start, stop, direction = (
-        tl.load(strips + 3 * strip),
-        tl.load(strips + 3 * strip + 1),
-        tl.load(strips + 3 * strip + 2),
-    )
+    start, stop, direction = _strip(strips, strip)
     table, columns = vectors + segment * entities * WIDTH, tl.arange(0, WIDE)
     real = columns < WIDTH
     asks_tails = direction < relations
