@@ -45,20 +45,18 @@ def by_both(graph, settings, epochs):
     sizes = (len(graph.entities), len(graph.relations))
     triples = graph.train.to(DEVICE)
     plain = Segments.start(range(settings.segments), sizes[0], settings.segment, 0, DEVICE)
-    vectors = plain.vectors.clone()
-    moments = torch.zeros_like(vectors), torch.zeros_like(vectors)
     matrices = RelationalMatrices.of(triples, *sizes, settings.segments)
-    strips = fused.Strips.of(triples, *sizes)
-    for epoch in range(1, epochs + 1):
+    found = fused.FusedSegments(plain.vectors.clone(), fused.Strips.of(triples, *sizes))
+    for _ in range(epochs):
         train_epoch(plain, matrices, settings)
-        loss = fused.fused_epoch(
-            *(vectors, strips, settings.learning_rate),
+        loss = found.train_epoch(
+            settings.learning_rate,
             translate=settings.translate,
             by_norm=settings.loss == "norm",
+            adam=settings.step == "adam",
             near=NEARLY_THERE,
-            moments=fused.Moments(*moments, epoch) if settings.step == "adam" else None,
         )
-    return (plain.vectors, plain.loss), (vectors, loss)
+    return (plain.vectors, plain.loss), (found.vectors, loss)
 
 
 @pytest.mark.parametrize("step", ["turn", "adam"])
@@ -90,15 +88,44 @@ def test_a_fused_epoch_has_the_loss_of_a_plain_epoch_for_any_shape(entities, rel
 
 def test_questions_of_many_answers_are_cut_and_their_pieces_arrive_where_they_belong():
     rows = torch.arange(90)
-    strips = fused.Strips.of(torch.stack([rows * 0, rows % 3, rows + 3], dim=1), 93, 3)
+    triples = torch.stack([rows * 0, rows % 3, rows + 3], dim=1)
+    strips = fused.Strips.of(triples, 93, 3)
     assert strips.counts.max() == fused.FEW
     assert strips.counts.sum() == strips.degrees.sum() == 180
     assert (strips.strips[:, 1] - strips.strips[:, 0]).max() <= fused.STRIP
-    assert strips.order[0] == 0
     for entity in (0, 5):
         mine = strips.arriving[strips.arrivals[entity] : strips.arrivals[entity + 1]]
-        assert (strips.asked[mine] == entity).all()
-        assert strips.counts[mine].sum() == strips.degrees[entity]
+        assert (strips.asked.flatten()[mine[:, 0]] == entity).all()
+        assert (strips.counts.flatten()[mine[:, 0]] == mine[:, 2]).all()
+        assert mine[:, 2].sum() == strips.degrees[entity]
+
+
+@given(
+    entities=st.integers(1, 300),
+    relations=st.integers(1, 9),
+    triples=st.integers(1, 3000),
+    seed=st.integers(0, 99),
+)
+def test_tiles_hold_every_triple_twice(entities, relations, triples, seed):
+    graph = random_graph(entities, relations, triples, seed)
+    strips = fused.Strips.of(graph.train, len(graph.entities), len(graph.relations))
+    found = set()
+    directions = {tile: way for first, last, way in strips.strips.tolist() for tile in range(first, last)}
+    assert sorted(directions) == list(range(len(strips.tiles)))
+    for tile, (offset, depth) in enumerate(strips.tiles.tolist()):
+        answers = strips.answers[offset : offset + depth * fused.TILE].view(depth, fused.TILE)
+        assert ((answers >= 0).sum(dim=0) == strips.counts[tile]).all()
+        for row, number in (answers.T >= 0).nonzero().tolist():
+            asked, answer = int(strips.asked[tile, row]), int(answers[number, row])
+            found.add((directions[tile], asked, answer))
+    relations = len(graph.relations)
+    train = graph.train.tolist()
+    for relation in range(relations):
+        forth = {(h, t) for h, r, t in train if r == relation}
+        back = {(t, h) for h, t in forth}
+        fewer_tails = len({h for h, _ in back}) < len({h for h, _ in forth})
+        assert {(x, y) for r, x, y in found if r == relation} == (back if fewer_tails else forth)
+        assert {(x, y) for r, x, y in found if r == relation + relations} == (forth if fewer_tails else back)
 
 
 def test_kernels_are_for_gpus_and_for_segments_that_fit():

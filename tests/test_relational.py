@@ -282,6 +282,7 @@ def test_stacked_segments_never_meet(translate, case):
             relations.rotations[here],
             relations.translations[here] if translate else None,
             relations.residuals[here],
+            relations.back[here] if translate else None,
         )
         close(alone.pull(own_sums, given_maps, weights[here]), pull[here], tolerance(case))
         close(alone.mass(weights[here]), mass[here], tolerance(case))

@@ -17,10 +17,9 @@ from procrustes_kge.batches import TILE
 from procrustes_kge.contrast import ContrastSettings, Training, group_settings, questions_at_once, told_of_no_room
 from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
-from procrustes_kge.fit import FitSettings, Segments, train_epoch
+from procrustes_kge.fit import FitSettings, FullBatch
 from procrustes_kge.graph import Graph
 from procrustes_kge.recipes import Settings, changed
-from procrustes_kge.relational import RelationalMatrices
 from procrustes_kge.threads import cores, threads
 
 FEWEST_EPOCHS = {ContrastSettings: 10, FitSettings: 30}  # before vectors are made shorter instead
@@ -152,11 +151,11 @@ def _seconds_an_epoch(graph: Graph, settings: Settings) -> float:
                     return settings.groups * training.steps_an_epoch * _timed(lambda: next(steps), device)
         # A core trains one segment at a time, a GPU many: some of them, timed together.
         many = 1 if device.type == "cpu" else min(settings.segments, TOGETHER)
-        matrices = RelationalMatrices.of(graph.train.to(device), len(graph.entities), len(graph.relations), many)
-        some = Segments.start(range(many), len(graph.entities), settings.segment, 0, device)
+        full_batch = FullBatch(graph, settings, device, None)
+        some = full_batch.start(range(many))
         at_once = (settings.workers or cores()) if device.type == "cpu" else 1
         with threads(1):  # as each worker has
-            once = _timed(lambda: train_epoch(some, matrices, settings), device)
+            once = _timed(lambda: full_batch.train_epoch(some), device)
         return once / many * settings.segments / min(at_once, settings.segments)
 
 

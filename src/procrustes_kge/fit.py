@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import torch
 from jaxtyping import Float
@@ -23,13 +23,17 @@ from procrustes_kge.checks import check_choices, check_range, check_segments, ch
 from procrustes_kge.devices import choose_device, deterministic_algorithms
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, KnownAnswers, split_graph
+from procrustes_kge.kernels import can_fuse
 from procrustes_kge.linalg import nearest_orthogonal, nearest_orthogonal_by_products, spherise, spherise_
 from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import rank
-from procrustes_kge.relational import RelationalMatrices, Relations
+from procrustes_kge.relational import RelationalMatrices, Relations, busiest_first
 from procrustes_kge.restoring import restore_relations
 from procrustes_kge.steps import Adam
 from procrustes_kge.threads import Result, over_cores
+
+if TYPE_CHECKING:
+    from procrustes_kge.kernels.full_batch import FusedSegments, Strips
 
 VALIDATION_TRIPLES = 1000  # enough to tell epochs apart; ranking more would cost more than training
 STAND_IN = 0.05  # share of the training triples that choose the epochs where nothing else does
@@ -95,6 +99,7 @@ class Segments:
     vectors: Float[Tensor, "segments entities width"]
     loss: Float[Tensor, " segments"]
     epoch: int = 0
+    fused: FusedSegments | None = None  # where the kernels train them
 
     @classmethod
     def start(cls, numbers: Sequence[int], entities: int, width: int, seed: int, device: torch.device) -> Segments:
@@ -105,6 +110,12 @@ class Segments:
             mixed = (seed * 0x9E3779B97F4A7C15 + number * 0xBF58476D1CE4E5B9 + 1) % 2**63
             vectors[row].normal_(generator=torch.Generator(device).manual_seed(mixed))
         return cls(numbers, vectors, vectors.new_zeros(len(numbers)))
+
+    def fuse(self, strips: Strips) -> None:
+        """Have the kernels train these segments, in place."""
+        from procrustes_kge.kernels.full_batch import FusedSegments
+
+        self.fused = FusedSegments(self.vectors, strips)
 
     @cached_property
     def adam(self) -> Adam:
@@ -139,6 +150,19 @@ def train_epoch(segments: Segments, matrices: RelationalMatrices, settings: FitS
     segments.epoch += 1
 
 
+def train_epoch_fused(segments: Segments, settings: FitSettings) -> None:
+    """Do the same by the kernels that the segments were fused for."""
+    assert segments.fused is not None
+    segments.loss = segments.fused.train_epoch(
+        settings.learning_rate,
+        translate=settings.translate,
+        by_norm=settings.loss == "norm",
+        adam=settings.step == "adam",
+        near=NEARLY_THERE,
+    )
+    segments.epoch += 1
+
+
 def _polar(vectors: Tensor) -> Callable[[Tensor], Tensor]:
     return nearest_orthogonal_by_products if vectors.is_cuda else nearest_orthogonal
 
@@ -164,10 +188,10 @@ def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None
         if settings.patience and len(graph.valid) == 0:
             drawn = split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
             epochs = (
-                _Training(drawn, settings, device, report).train_pilot()[0] if len(drawn.valid) else settings.epochs
+                FullBatch(drawn, settings, device, report).train_pilot()[0] if len(drawn.valid) else settings.epochs
             )
             settings = replace(settings, patience=0, epochs=epochs)
-        vectors = _Training(graph, settings, device, report).run()
+        vectors = FullBatch(graph, settings, device, report).run()
         rotations, translations = restore_relations(vectors, graph, settings.translate, settings.workers)
     return Procrustes(graph.entities, graph.relations, vectors, rotations, translations)
 
@@ -180,12 +204,18 @@ def check_trainable(graph: Graph) -> None:
         raise InputError(f"the graph {graph.name} has no training triples")
 
 
-class _Training:
-    """One call of `fit`: the arranged triples, the blocks of segments, and how far they have come."""
+class FullBatch:
+    """One call of `fit`: the arranged triples, the blocks of segments, and how far they have come.
+
+    Entities are trained in the order of how often they are asked about: those that are read together lie together.
+    """
 
     def __init__(self, graph: Graph, settings: FitSettings, device: torch.device, report: Report | None) -> None:
         self.graph, self.settings, self.device, self.report = graph, settings, device, report
-        self.triples = graph.train.to(device)
+        self.order, self.triples = busiest_first(graph.train.to(device), len(graph.entities))
+        self.places = torch.empty_like(self.order).index_copy_(
+            0, self.order, torch.arange(len(self.order), device=device)
+        )
         self.arranged: dict[int, RelationalMatrices] = {}
         self.pilot = min(settings.segments, max(1, settings.pilot // settings.segment))
         self.epochs, self.done = settings.epochs, 0
@@ -213,7 +243,7 @@ class _Training:
                 give_back()
             starts = (self.start(numbers) for numbers in self.blocks(range(first, settings.segments)))
             for block in self.over_blocks(partial(self.advance, goal=self.epochs), starts):
-                vectors[:, list(block.numbers)] = spherise(block.vectors).transpose(0, 1)
+                vectors[:, list(block.numbers)] = self.in_place(spherise(block.vectors))
         finally:
             self.stopped.set()  # an interrupted training does not wait for its workers to finish
         self.tell(self.epochs * settings.segments - self.done, self.epochs)
@@ -253,7 +283,7 @@ class _Training:
         return Procrustes(
             self.graph.entities,
             self.graph.relations,
-            torch.cat([vectors for vectors, _ in parts]).transpose(0, 1).contiguous(),
+            torch.cat([self.in_place(vectors) for vectors, _ in parts], dim=1),
             rotations,
             both_ways(rotations, torch.cat(shifts).transpose(0, 1)) if shifts else None,
         )
@@ -273,14 +303,28 @@ class _Training:
     def start(self, numbers: Sequence[int]) -> Segments:
         """Return untrained segments."""
         settings = self.settings
-        return Segments.start(numbers, len(self.graph.entities), settings.segment, settings.seed, self.device)
+        block = Segments.start(numbers, len(self.graph.entities), settings.segment, settings.seed, self.device)
+        block.vectors = block.vectors[:, self.order]
+        if self.strips is not None:
+            block.fuse(self.strips)
+        return block
+
+    def in_place(self, vectors: Float[Tensor, "segments entities width"]) -> Float[Tensor, "entities segments width"]:
+        """Return vectors in the order of the graph's entities."""
+        return vectors[:, self.places].transpose(0, 1).contiguous()
+
+    def train_epoch(self, block: Segments) -> None:
+        """Train one epoch in place."""
+        if block.fused is None:
+            train_epoch(block, self.matrices(len(block.numbers)), self.settings)
+        else:
+            train_epoch_fused(block, self.settings)
 
     def advance(self, block: Segments, goal: int) -> Segments:
         """Train a block up to the goal's epoch, in place."""
-        matrices = self.matrices(len(block.numbers))
         try:
             while block.epoch < goal and not self.stopped.is_set():
-                train_epoch(block, matrices, self.settings)
+                self.train_epoch(block)
                 if self.device.type == "cpu":  # a GPU would have to stop and wait for the number
                     self.loss = block.loss.mean().item()
                 self.tell(len(block.numbers), block.epoch)
@@ -311,6 +355,15 @@ class _Training:
         # Of all memory, not of what is free: the same blocks every time, and so the same sums.
         room = torch.cuda.get_device_properties(self.device).total_memory // 4
         return max(1, room // (4 * numbers + 32 * rows))
+
+    @cached_property
+    def strips(self) -> Strips | None:
+        """The triples arranged for the fused kernels, where those run."""
+        if not can_fuse(self.device, self.settings.segment):
+            return None
+        from procrustes_kge.kernels.full_batch import Strips
+
+        return Strips.of(self.triples, len(self.graph.entities), len(self.graph.relations))
 
     def matrices(self, segments: int) -> RelationalMatrices:
         """Return the triples arranged for blocks of this many segments, made once."""

@@ -25,6 +25,15 @@ from procrustes_kge.linalg import bag_sum, completed
 TILE = 64  # rows: tall enough for a good product, short enough that relations of few triples waste little
 
 
+def busiest_first(triples: Int[Tensor, "n 3"], entities: int) -> tuple[Int[Tensor, " entities"], Int[Tensor, "n 3"]]:
+    """Return the entities, those that most questions ask about first, and the triples in terms of that order."""
+    head, relation, tail = triples.unbind(dim=1)
+    questions = torch.cat([2 * relation * entities + head, (2 * relation + 1) * entities + tail]).unique()
+    order = torch.bincount(questions % entities, minlength=entities).argsort(descending=True, stable=True)
+    place = torch.empty_like(order).index_copy_(0, order, torch.arange(entities, device=order.device))
+    return order, torch.stack([place[head], relation, place[tail]], dim=1)
+
+
 @dataclass(frozen=True)
 class Questions:
     """The questions of one direction, a row each, for `segments` stacked segments."""
@@ -92,6 +101,7 @@ class Relations:
     rotations: Float[Tensor, "segments relations width width"]
     translations: Float[Tensor, "segments relations width"] | None
     residuals: Float[Tensor, "segments relations"]
+    back: Float[Tensor, "segments relations width"] | None = None  # c of the inverse map t Qᵀ + c
 
 
 @dataclass(frozen=True)
@@ -155,10 +165,14 @@ class RelationalMatrices:
             covariances = covariances - count[:, None, None] * mean_head[..., :, None] * mean_tail[..., None, :]
             lengths = lengths - count * (mean_head.square() + mean_tail.square()).sum(dim=-1)
         rotations = polar(completed(covariances))
-        translations = mean_tail - (mean_head[..., None, :] @ rotations).squeeze(-2) if translate else None
+        translations = back = None
+        if translate:
+            translations = mean_tail - (mean_head[..., None, :] @ rotations).squeeze(-2)
+            # −b Qᵀ only where Q is orthogonal to the last digit, which products do not promise where M says nothing.
+            back = mean_head - (rotations @ mean_tail[..., None]).squeeze(-1)
         # ‖H Q − T‖² = ‖H‖² + ‖T‖² − 2 tr(Qᵀ M): the residual itself never has to exist.
         residuals = lengths - 2 * (rotations * covariances).sum(dim=(-2, -1))
-        return Relations(rotations, translations, residuals.clamp_min(0))
+        return Relations(rotations, translations, residuals.clamp_min(0), back)
 
     def _per_relation(self, tiles: Float[Tensor, " tiles *shape"], side: Questions) -> Float[Tensor, "s r *shape"]:
         """Add up what the tiles of each relation hold."""
@@ -174,19 +188,22 @@ class RelationalMatrices:
     ) -> Float[Tensor, "segments entities width"]:
         """Return the sum, over its triples, of where they want each entity, times the weight of their relation.
 
-        A head is wanted at (t − b) Qᵀ and a tail at h Q + b. With `mass`, the sum of those weights, the gradient of
-        the halved squared loss is mass · x − pull: ∂/∂h = (hQ + b − t) Qᵀ = h − (t − b) Qᵀ, ∂/∂t = t − (hQ + b).
+        A head is wanted at t Qᵀ + c = (t − b) Qᵀ and a tail at h Q + b. With `mass`, the sum of those weights, the
+        gradient of the halved squared loss is mass · x − pull: ∂/∂h = (hQ + b − t) Qᵀ = h − (t − b) Qᵀ and
+        ∂/∂t = t − (hQ + b).
         """
         rotations = relations.rotations if weights is None else weights[..., None, None] * relations.rotations
-        heads, tails = sums.by_tail, sums.by_head
-        if relations.translations is not None:
-            heads = heads - self._counted(relations.translations, self.by_tail)
-        heads = heads @ self._per_tile(rotations.mT, self.by_tail)
-        tails = tails @ self._per_tile(rotations, self.by_head)
-        if relations.translations is not None:
-            shift = relations.translations if weights is None else weights[..., None] * relations.translations
-            tails = tails + self._counted(shift, self.by_head)
-        wanted = torch.cat([heads.flatten(0, 1), tails.flatten(0, 1)])
+        sides = (
+            (self.by_tail, sums.by_tail, rotations.mT, relations.back),
+            (self.by_head, sums.by_head, rotations, relations.translations),
+        )
+        wanted = sums.by_tail.new_empty(len(self.by_tail.asked) + len(self.by_head.asked), rotations.shape[-1])
+        parts = wanted.split([len(self.by_tail.asked), len(self.by_head.asked)])
+        for (side, answers, turns, shifts), part in zip(sides, parts, strict=True):
+            torch.bmm(answers, self._per_tile(turns, side), out=part.view_as(answers))
+            if shifts is not None:
+                shift = shifts if weights is None else weights[..., None] * shifts
+                part.view_as(answers).add_(self._counted(shift, side))
         return bag_sum(wanted, self.arriving, self.arrivals).view(self.segments, self.entities, -1)
 
     def mass(self, weights: Float[Tensor, "segments relations"]) -> Float[Tensor, "segments entities 1"]:

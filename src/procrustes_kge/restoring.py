@@ -20,6 +20,7 @@ ROUNDS = 40
 CONVERGED = 1e-4  # share of the loss that a round must gain for another to follow
 QUESTIONS_AT_ONCE = 2**10
 SCORES_AT_ONCE = 2**26
+NUMBERS_AT_ONCE = 2**27  # of vectors and sums of answers, on a GPU
 MANY, DRAWN = 4096, 2048  # entities: a CPU compares with some of them where there are many
 
 
@@ -61,19 +62,24 @@ def _solve(
 ) -> tuple[Float[Tensor, "relations segments width width"], Float[Tensor, "relations segments width"] | None]:
     """Return rotations, and translations for tails, by Eq. 3."""
     entities, segments, width = vectors.shape
-    matrices = RelationalMatrices.of(graph.train.to(vectors.device), entities, len(graph.relations))
+    triples, sizes = graph.train.to(vectors.device), (entities, len(graph.relations))
+    # A core solves one segment at a time; a GPU as many as there is room for, since one alone takes it as long.
+    room = max(1, NUMBERS_AT_ONCE // (width * (entities + 2 * len(triples)))) if vectors.is_cuda else 1
+    together = next(size for size in range(min(room, segments), 0, -1) if segments % size == 0)
+    matrices = RelationalMatrices.of(triples, *sizes, together)
 
-    def solved(segment: int) -> Relations:
-        points = vectors[:, segment].double()[None]
+    def solved(first: int) -> Relations:
+        points = vectors[:, first : first + together].double().transpose(0, 1).contiguous()
         return matrices.solve(points, matrices.answer_sums(points), nearest_orthogonal, translate)
 
     rotations = vectors.new_empty(len(graph.relations), segments, width, width)
     translations = vectors.new_empty(len(graph.relations), segments, width) if translate else None
-    found = map(solved, range(segments)) if vectors.is_cuda else over_cores(solved, range(segments), workers)
-    for segment, relations in enumerate(found):
-        rotations[:, segment] = relations.rotations[0]
+    starts = range(0, segments, together)
+    found = map(solved, starts) if vectors.is_cuda else over_cores(solved, starts, workers)
+    for first, relations in zip(starts, found, strict=True):
+        rotations[:, first : first + together] = relations.rotations.transpose(0, 1)
         if translations is not None and relations.translations is not None:
-            translations[:, segment] = relations.translations[0]
+            translations[:, first : first + together] = relations.translations.transpose(0, 1)
     return rotations, translations
 
 
