@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from procrustes_kge.linalg import tiled
+
 TILE = 16  # rows: short, since a graph of many relations pads half a tile for each
 
 
@@ -72,18 +74,15 @@ class Questions:
         answered = (keys * entities + torch.cat([tail, head])).unique()
         questions, counts = (answered // entities).unique_consecutive(return_counts=True)
         direction = questions // entities
-        sizes = torch.bincount(direction, minlength=2 * relations)
-        tiles = (sizes + tile - 1) // tile
-        # Padding moves the questions of a direction down by what the directions before it were padded with.
-        moved = (tiles.cumsum(0) - tiles) * tile - (sizes.cumsum(0) - sizes)
+        slots, tiles = tiled(torch.bincount(direction, minlength=2 * relations), tile)
         return cls(
             asked=questions % entities,
             direction=direction,
             counts=counts,
             starts=counts.cumsum(0) - counts,
             answers=answered % entities,
-            slots=torch.arange(len(questions), device=keys.device) + moved[direction],
-            tiles=torch.repeat_interleave(torch.arange(2 * relations, device=keys.device), tiles),
+            slots=slots,
+            tiles=tiles,
             tile=tile,
         )
 

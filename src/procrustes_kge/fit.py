@@ -291,7 +291,7 @@ class FullBatch:
     @cached_property
     def known(self) -> KnownAnswers:
         """The answers to leave out when the pilot is ranked."""
-        return KnownAnswers.of(self.graph).to(self.device)
+        return KnownAnswers.of(self.graph, device=self.device)
 
     def validate(self, model: Procrustes) -> float:
         """Return the two-sided MRR on a fixed sample of the validation triples."""

@@ -162,9 +162,9 @@ class KnownAnswers:
     answers: Int[Tensor, " answers"]
 
     @classmethod
-    def of(cls, graph: Graph, splits: Sequence[str] = SPLITS) -> KnownAnswers:
+    def of(cls, graph: Graph, splits: Sequence[str] = SPLITS, device: torch.device | str = "cpu") -> KnownAnswers:
         """Collect the answers that the given splits hold, once each."""
-        triples = torch.cat([graph.split(split) for split in splits])
+        triples = torch.cat([graph.split(split) for split in splits]).to(device)
         head, relation, tail = triples.unbind(dim=1)
         count = len(graph.entities)
         keys = torch.cat([relation * count + head, (relation + len(graph.relations)) * count + tail])
@@ -172,7 +172,7 @@ class KnownAnswers:
         order = answers.argsort(stable=True)
         order = order[keys[order].argsort(stable=True)]
         keys, answers = keys[order], answers[order]
-        fresh = torch.ones(len(keys), dtype=torch.bool)
+        fresh = torch.ones_like(keys, dtype=torch.bool)
         fresh[1:] = (keys[1:] != keys[:-1]) | (answers[1:] != answers[:-1])
         keys, sizes = keys[fresh].unique_consecutive(return_counts=True)
         return cls(count, keys, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]), answers[fresh])

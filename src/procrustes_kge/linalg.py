@@ -100,6 +100,19 @@ def bag_sum(
     return torch.nn.functional.embedding_bag(members, rows, offsets, mode="sum", include_last_offset=True)
 
 
+def tiled(sizes: Int[Tensor, " bags"], height: int) -> tuple[Int[Tensor, " members"], Int[Tensor, " tiles"]]:
+    """Cut bags into tiles of equal height, so that one batched product treats them all; the last is padded.
+
+    Return the row that each member gets, bag after bag, and the bag of each tile.
+    """
+    tiles = (sizes + height - 1) // height
+    # Padding moves the members of a bag down by what the bags before it were padded with.
+    moved = (tiles.cumsum(0) - tiles) * height - (sizes.cumsum(0) - sizes)
+    moved = torch.repeat_interleave(moved, sizes)
+    bags = torch.arange(len(sizes), device=sizes.device)
+    return torch.arange(len(moved), device=sizes.device) + moved, torch.repeat_interleave(bags, tiles)
+
+
 def principal_components(
     vectors: Float[Tensor, "n d"], count: int
 ) -> tuple[Float[Tensor, "n count"], Float[Tensor, " count"]]:

@@ -11,6 +11,9 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, Vocabulary
+from procrustes_kge.linalg import tiled
+
+TILE = 16  # questions of one relation that are turned together
 
 
 class Answer(NamedTuple):
@@ -49,18 +52,19 @@ class Procrustes:
         self, encoded: Procrustes, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]
     ) -> Float[Tensor, "b d"]:
         """Return c ∘ (h Q) + b for tails, and c ∘ (t Qᵀ) + b for heads (relation r + R)."""
-        asked = encoded.vectors[heads]
-        wanted = torch.empty_like(asked)
-        for relation in relations.unique().tolist():
-            rows = relations == relation
-            rotation = encoded.rotations[relation % len(self.relations)]
-            turned = asked[rows].transpose(0, 1) @ (rotation if relation < len(self.relations) else rotation.mT)
-            if encoded.scales is not None:
-                turned = turned * encoded.scales[relation][:, None]
-            if encoded.translations is not None:
-                turned = turned + encoded.translations[relation][:, None]
-            wanted[rows] = turned.transpose(0, 1)
-        return wanted.flatten(1)
+        count, (_, *shape) = len(self.relations), encoded.vectors.shape
+        order = relations.argsort(stable=True)
+        rows, tiles = tiled(torch.bincount(relations, minlength=2 * count), TILE)
+        asked = encoded.vectors.new_zeros(len(tiles) * TILE, *shape).index_copy_(0, rows, encoded.vectors[heads[order]])
+        turns = encoded.rotations[tiles % count]
+        turns = torch.where((tiles < count)[:, None, None, None], turns, turns.mT)
+        turned = asked.view(len(tiles), TILE, *shape).transpose(1, 2) @ turns
+        if encoded.scales is not None:
+            turned = turned * encoded.scales[tiles, :, None]
+        if encoded.translations is not None:
+            turned = turned + encoded.translations[tiles, :, None]
+        wanted = asked.view(len(tiles), TILE, *shape).copy_(turned.transpose(1, 2)).flatten(0, 1)[rows]
+        return torch.empty_like(wanted).index_copy_(0, order, wanted).flatten(1)
 
     def scores(
         self, encoded: Procrustes, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None

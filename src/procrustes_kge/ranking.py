@@ -72,14 +72,23 @@ class Metrics:
     @classmethod
     def of(cls, ranks: Real[Tensor, " q"], candidates: Int[Tensor, " q"]) -> Metrics:
         """Summarise ranks, each out of its number of candidates."""
-        if len(ranks) == 0:
-            return cls(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        return cls.by_group(ranks, candidates, torch.zeros_like(candidates), 1)[0]
+
+    @classmethod
+    def by_group(
+        cls, ranks: Real[Tensor, " q"], candidates: Int[Tensor, " q"], group: Int[Tensor, " q"], groups: int
+    ) -> list[Metrics]:
+        """Summarise each group of ranks on its own."""
         ranks = ranks.double()
-        first, third, tenth = ((ranks <= k).double().mean().item() for k in (1, 3, 10))
-        mean = ranks.mean().item()
-        expected = ((candidates.double() + 1) / 2).mean().item()
-        amri = 1 - (mean - 1) / (expected - 1) if expected > 1 else 0.0
-        return cls((1 / ranks).mean().item(), first, third, tenth, mean, amri, len(ranks))
+        seen = [1 / ranks, ranks <= 1, ranks <= 3, ranks <= 10, ranks, (candidates.double() + 1) / 2]
+        counts = torch.bincount(group, minlength=groups)
+        sums = [torch.bincount(group, values.double(), groups).double() for values in seen]
+        means = torch.stack(sums, dim=1) / counts.clamp_min(1)[:, None]
+        found = []
+        for count, (mrr, first, third, tenth, mean, expected) in zip(counts.tolist(), means.tolist(), strict=True):
+            amri = 1 - (mean - 1) / (expected - 1) if expected > 1 else 0.0
+            found.append(cls(mrr, first, third, tenth, mean, amri, count))
+        return found
 
     def as_dict(self) -> dict[str, float]:
         """Return the figures under the names that reports use."""
@@ -132,7 +141,7 @@ class Evaluation:
         def summary(chosen: Ranks) -> Metrics:
             return Metrics.of(chosen.realistic, chosen.candidates)
 
-        present = ranks.relation.unique().tolist()
+        relations = Metrics.by_group(ranks.realistic, ranks.candidates, ranks.relation, len(names))
         return cls(
             both=summary(ranks),
             tail=summary(ranks[ranks.asks_tail]),
@@ -140,7 +149,7 @@ class Evaluation:
             seen_only=summary(ranks[ranks.seen]),
             optimistic=Metrics.of(ranks.optimistic, ranks.candidates),
             pessimistic=Metrics.of(ranks.pessimistic, ranks.candidates),
-            relations={names[index]: summary(ranks[ranks.relation == index]) for index in present},
+            relations={names[index]: metrics for index, metrics in enumerate(relations) if metrics.count},
             ranks=ranks,
         )
 
@@ -167,18 +176,18 @@ def evaluate(
     triples = graph.split(split)
     if len(triples) == 0:
         raise InputError(f"the graph {graph.name} has no {split} triples to rank")
-    return Evaluation.of(rank(model, graph, triples, KnownAnswers.of(graph), progress), graph.relations)
+    return Evaluation.of(rank(model, graph, triples, progress=progress), graph.relations)
 
 
 def rank(
     model: LinkPredictor,
     graph: Graph,
     triples: Int[Tensor, "n 3"],
-    known: KnownAnswers,
+    known: KnownAnswers | None = None,
     progress: Callable[[int, int], None] | None = None,
     workers: int = 0,
 ) -> Ranks:
-    """Return the ranks of the triples' tails, then of their heads."""
+    """Return the ranks of the triples' tails, then of their heads; without `known`, all splits are known."""
     encoded = model.encode(graph)
     head, relation, tail = triples.unbind(dim=1)
     asked = torch.cat([head, tail])
@@ -186,7 +195,7 @@ def rank(
     answers = torch.cat([tail, head])
     probe = model.query(encoded, asked[:1], relations[:1])
     device = probe.device
-    known = known.to(device)
+    filtered = KnownAnswers.of(graph, device=device) if known is None else known.to(device)
 
     # Questions of one relation side by side: a model turns them in one product.
     order = relations.argsort(stable=True)
@@ -197,7 +206,7 @@ def rank(
     def counted(chunk: Tensor) -> Tensor:
         places = (asked[chunk].to(device), relations[chunk].to(device))
         scores = model.scores(encoded, model.query(encoded, *places))
-        return count_places(scores, answers[chunk].to(device), *known.look_up(*places)).cpu()
+        return count_places(scores, answers[chunk].to(device), *filtered.look_up(*places)).cpu()
 
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
     with kept_memory(), exact_products():

@@ -20,7 +20,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from procrustes_kge.linalg import bag_sum, completed
+from procrustes_kge.linalg import bag_sum, completed, tiled
 
 TILE = 64  # rows: tall enough for a good product, short enough that relations of few triples waste little
 
@@ -60,20 +60,16 @@ class Questions:
         key = relation * entities + asked
         order = key.argsort(stable=True)
         pairs, sizes = key[order].unique_consecutive(return_counts=True)
-        questions = torch.bincount(pairs // entities, minlength=relations)
-        tiles = (questions + tile - 1) // tile
-        # Padding moves the questions of a relation down by what the relations before it were padded with.
-        moved = (tiles.cumsum(0) - tiles) * tile - (questions.cumsum(0) - questions)
-        place = torch.arange(len(pairs), device=key.device) + torch.repeat_interleave(moved, questions)
-        rows = int(tiles.sum()) * tile
+        place, tiles = tiled(torch.bincount(pairs // entities, minlength=relations), tile)
+        rows = len(tiles) * tile
         counts = key.new_zeros(rows).index_copy_(0, place, sizes)
         return cls(
             asked=_stacked(key.new_zeros(rows).index_copy_(0, place, pairs % entities), entities, segments),
             answers=_stacked(answer[order], entities, segments),
             offsets=_starts(counts.repeat(segments)),
             counts=counts,
-            tiles=torch.repeat_interleave(torch.arange(relations, device=key.device), tiles),
-            bags=_starts(tiles.repeat(segments)),
+            tiles=tiles,
+            bags=_starts(torch.bincount(tiles, minlength=relations).repeat(segments)),
         )
 
 

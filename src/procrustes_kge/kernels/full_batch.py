@@ -1,6 +1,6 @@
 """One full-batch epoch on the GPU in six kernels: what `fit.train_epoch` does, with few trips through memory.
 
-    spherise ─ covary: A, M ─ solve: Q, shifts ─ turn: where questions want their entity ─ arrive: sums, step, centre
+    spherise ─ covary: M ─ solve: Q, shifts ─ turn: where questions want their entity ─ arrive: sums, step, centre
 
 A row is a question with at most FEW answers (sums over answers are linear, so a question with more is several rows); a
 tile is up to TILE rows of one relation and direction, a strip up to STRIP such tiles. All programs of a segment run
@@ -20,12 +20,13 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from procrustes_kge.linalg import LIFT, POLISH
+from procrustes_kge.linalg import LIFT, POLISH, tiled
 
 FEW = 16  # answers of a row
 TILE = 64  # rows that a program holds at once
 STRIP = 4  # tiles that a program goes through
-ENTITIES = 16  # that a program moves
+ENTITIES = {"turn": 16, "adam": 32}  # that a program moves
+WARPS = {"turn": 1, "adam": 4}  # of that program
 NOBODY = -1  # where a tile has no row, and a row no further answer
 
 
@@ -68,12 +69,8 @@ class Strips:
         question, first, count = question[by_count], first[by_count], count[by_count]
         asked, direction = questions[question] % entities, questions[question] // entities
         # Tiles: the rows of a direction, TILE at a time; the last may have room left.
-        rows = torch.bincount(direction, minlength=2 * relations)
-        tiles = (rows + TILE - 1) // TILE
-        tile_direction, _ = _spread(tiles)
-        row = torch.arange(len(asked), device=key.device)
-        place = _starts(tiles)[direction] * TILE + row - _starts(rows)[direction]
-        places = len(tile_direction) * TILE
+        place, tile_direction = tiled(torch.bincount(direction, minlength=2 * relations), TILE)
+        tiles, places = torch.bincount(tile_direction, minlength=2 * relations), len(tile_direction) * TILE
         counts = key.new_zeros(places).index_copy_(0, place, count).view(-1, TILE)
         depth = counts[:, 0]  # the first row has most
         offset = _starts(depth * TILE)
@@ -130,12 +127,11 @@ class FusedSegments:
         segments, _, width = vectors.shape
         relations, new = strips.relations, vectors.new_empty
         self.vectors, self.strips = vectors, strips
-        self.parts = new(segments, triton.cdiv(strips.entities, ENTITIES), width)
         self.covariances = new(segments, strips.asking_tails, width, width)
         self.sums = new(segments, strips.asking_tails, 2, width)
         self.rotations, self.residuals = new(segments, relations, width, width), new(segments, relations)
         self.shifts = new(segments, 2 * relations, width)
-        self.pulls = new(segments, strips.asked.numel(), width)  # A_q, then where the question wants its entity
+        self.pulls = new(segments, strips.asked.numel(), width)
         self.centres, self.taken = vectors.mean(dim=1), 0
 
     @cached_property
@@ -154,7 +150,7 @@ class FusedSegments:
         places, relations = strips.asked.numel(), strips.relations
         _spherise[(triton.cdiv(entities, TILE), segments)](vectors, self.centres, entities, **shape, ROWS=TILE)
         _covary[(strips.asking_tails, segments)](
-            *(vectors, *rows, strips.asked, self.covariances, self.sums, self.pulls, entities, places),
+            *(vectors, *rows, strips.asked, self.covariances, self.sums, entities),
             **shape,
             ROWS=TILE // 2,
             TILE=TILE,
@@ -180,16 +176,18 @@ class FusedSegments:
         )
         self.taken += 1
         mean, square = self.moments if adam else (vectors, vectors)
-        _arrive[(triton.cdiv(entities, ENTITIES), segments)](
-            *(vectors, self.pulls, strips.arrivals, strips.arriving, strips.degrees, weights, mean, square, self.parts),
+        step = "adam" if adam else "turn"
+        parts = vectors.new_empty(segments, triton.cdiv(entities, ENTITIES[step]), width)
+        _arrive[(parts.shape[1], segments)](
+            *(vectors, self.pulls, strips.arrivals, strips.arriving, strips.degrees, weights, mean, square, parts),
             *(entities, places, relations, rate, near, 1 - 0.9**self.taken, 1 - 0.999**self.taken, precision.tiny),
             **shape,
-            ROWS=ENTITIES,
+            ROWS=ENTITIES[step],
             BY_NORM=by_norm,
             ADAM=adam,
-            num_warps=2,
+            num_warps=WARPS[step],
         )
-        torch.sum(self.parts, dim=1, out=self.centres).div_(entities)
+        torch.sum(parts, dim=1, out=self.centres).div_(entities)
         return self.residuals.sqrt().sum(dim=1) if by_norm else self.residuals.sum(dim=1) / 2
 
 
@@ -226,10 +224,10 @@ def _answer_sums(
 
 @triton.jit
 def _covary(
-    vectors, answers, tiles, strips, counts, asked, covariances, sums, pulls, entities, places,
+    vectors, answers, tiles, strips, counts, asked, covariances, sums, entities,
     WIDTH: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """Of a strip that asks for tails: A_q, Σ x_qᵀ A_q, and the sums of its tails and, once for each tail, its heads."""
+    """Of a strip that asks for tails: Σ x_qᵀ A_q, and the sums of its tails and, once for each tail, its heads."""
     strip, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
     table, columns = vectors + segment * entities * WIDTH, tl.arange(0, WIDE)
     real = columns < WIDTH
@@ -242,7 +240,6 @@ def _covary(
         kept = (entity >= 0)[:, None] & real[None, :]
         own = tl.load(table + entity[:, None] * WIDTH + columns[None, :], mask=kept, other=0.0)
         total = _answer_sums(table, answers, tiles, begin // TILE, lane, WIDTH, WIDE, ROWS, TILE, 2)
-        tl.store(pulls + (segment * places + row[:, None]) * WIDTH + columns[None, :], total, mask=kept)
         tails += tl.sum(total, axis=0)
         heads += tl.sum(count.to(tl.float32)[:, None] * own, axis=0)
         covariance = tl.dot(tl.trans(own), total, covariance, input_precision="tf32x3")
@@ -328,17 +325,13 @@ def _turn(
         if TRANSLATE:
             shift *= weight
     for tile in range(tl.load(strips + 3 * strip), tl.load(strips + 3 * strip + 1)):
-        count = tl.load(counts + tile * TILE + lane)
-        kept = (count > 0)[:, None] & real[None, :]
-        place = pulls + (segment * places + tile * TILE + lane[:, None]) * WIDTH + columns[None, :]
-        if direction < relations:
-            total = tl.load(place, mask=kept, other=0.0)
-        else:
-            total = _answer_sums(table, answers, tiles, tile, lane, WIDTH, WIDE, TILE, TILE, 1)
+        total = _answer_sums(table, answers, tiles, tile, lane, WIDTH, WIDE, TILE, TILE, 1)
         out = tl.dot(total, turn, input_precision="tf32x3")
+        count = tl.load(counts + tile * TILE + lane)
         if TRANSLATE:
             out += count.to(tl.float32)[:, None] * shift[None, :]
-        tl.store(place, out, mask=kept)
+        place = pulls + (segment * places + tile * TILE + lane[:, None]) * WIDTH + columns[None, :]
+        tl.store(place, out, mask=(count > 0)[:, None] & real[None, :])
 
 
 @triton.jit
