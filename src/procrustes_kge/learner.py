@@ -25,7 +25,7 @@ from procrustes_kge.linalg import (
     procrustes_step,
     spherise_,
 )
-from procrustes_kge.objective import Sigmoid, against_all, against_none, against_some
+from procrustes_kge.objective import Sigmoid, against_all, against_none, against_some, rounded
 from procrustes_kge.steps import Adagrad, Adam, Step
 
 TURN_EVERY = 4  # steps whose gradients a rotation collects before it moves: moving at every step gains nothing
@@ -139,7 +139,7 @@ class Learner:
             for batch in questions.epoch(2**13):
                 self.covary(batch, self.vectors)
             self.solve(keep=1.0)
-        self.table = self.rounded()
+        self.table = self.compared()
 
     @cached_property
     def pull(self) -> Float[Tensor, "entities d"]:
@@ -163,9 +163,11 @@ class Learner:
         """Return the nearest orthogonal matrices, fast on this device."""
         return (nearest_orthogonal_by_products if matrices.is_cuda else nearest_orthogonal)(matrices)
 
-    def rounded(self) -> Float[Tensor, "n d"]:
+    def compared(self, before: Tensor | None = None) -> Float[Tensor, "n_padded d_padded"]:
         """Return the vectors in the precision of scores: bfloat16 where a GPU compares with all of them."""
-        return self.vectors.bfloat16() if self.vectors.is_cuda and self.objective.negatives is None else self.vectors
+        if self.vectors.is_cuda and self.objective.negatives is None:
+            return rounded(self.vectors, before)
+        return self.vectors
 
     def turn_to(self, rotations: Float[Tensor, "relations segments width width"]) -> None:
         """Take new rotations: relations asked for heads turn by the transpose."""
@@ -206,12 +208,12 @@ class Learner:
         batch: Batch,
         draw: Draw | None,
         vectors: Float[Tensor, "n d"],
-        table: Float[Tensor, "n d"],
+        table: Float[Tensor, "n_padded d_padded"],
         pull: Float[Tensor, "n d"],
     ) -> None:
         """Add the gradients of a batch to `pull` and to those of the relations.
 
-        The table is the vectors in the precision of scores.
+        The table is the vectors in the precision of scores, perhaps padded.
         """
         counts = batch.counts.to(vectors.dtype)
         weights = torch.where(batch.counts > 0, counts.clamp_min(1) ** (self.objective.crowd - 1), 0)
@@ -319,7 +321,7 @@ class Learner:
             self.side_moves[name](table, self.side_pulls[name].div_(self.weight), rates.vectors)
             self.side_pulls[name].zero_()
         self.taken += 1
-        self.table = self.rounded()
+        self.table = self.compared(self.table)
         if self.taken % min(TURN_EVERY, rates.steps_an_epoch) == 0:
             if self.positives:
                 self.solve(keep=max(0.0, 1 - TURN_EVERY / rates.steps_an_epoch))

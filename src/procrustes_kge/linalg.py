@@ -58,11 +58,13 @@ def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Flo
     U Vᵀ. Directions with σ under 1e-4 of the largest may stay shorter than one: good for a step of training, where
     they carry no weight, and not for a matrix that is kept.
     """
-    turned = matrices / torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(torch.finfo(matrices.dtype).tiny)
+    size = torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(torch.finfo(matrices.dtype).tiny)
+    turned = (matrices / size).flatten(0, -3) if matrices.ndim > 2 else (matrices / size)[None]
     for a, b, c in (LIFT,) * 7 + (POLISH,) * 3:
         gram = turned.mT @ turned
-        turned = a * turned + turned @ (b * gram + c * gram @ gram)
-    return turned
+        inner = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        turned = torch.baddbmm(turned, turned, inner, beta=a)
+    return turned.view_as(matrices)
 
 
 def completed(covariances: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:

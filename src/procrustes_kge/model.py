@@ -53,6 +53,7 @@ class Procrustes:
     ) -> Float[Tensor, "b d"]:
         """Return c ∘ (h Q) + b for tails, and c ∘ (t Qᵀ) + b for heads (relation r + R)."""
         count, (_, *shape) = len(self.relations), encoded.vectors.shape
+        heads, relations = heads.to(encoded.vectors.device), relations.to(encoded.vectors.device)
         order = relations.argsort(stable=True)
         rows, tiles = tiled(torch.bincount(relations, minlength=2 * count), TILE)
         asked = encoded.vectors.new_zeros(len(tiles) * TILE, *shape).index_copy_(0, rows, encoded.vectors[heads[order]])

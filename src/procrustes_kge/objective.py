@@ -12,7 +12,9 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, pad
+
+ALIGNED = 8
 
 
 class Sigmoid(NamedTuple):
@@ -42,9 +44,23 @@ def against_none(
     return losses, torch.zeros_like(queries).index_add_(0, rows, weighted)
 
 
+def rounded(
+    vectors: Float[Tensor, "n d"], into: Float[Tensor, "n_padded d_padded"] | None = None
+) -> Float[Tensor, "n_padded d_padded"]:
+    """Return vectors in bfloat16, padded with zeros to multiples of eight: the sizes that a GPU multiplies fastest.
+
+    With 40,943 rows of 500 numbers instead, it falls back to products that take twice as long.
+    """
+    if into is None:
+        padded = [-(-size // ALIGNED) * ALIGNED for size in vectors.shape]
+        into = vectors.new_zeros(padded, dtype=torch.bfloat16)
+    into[: vectors.shape[0], : vectors.shape[1]] = vectors
+    return into
+
+
 def against_all(
     queries: Float[Tensor, "rows d"],
-    table: Float[Tensor, "n d"],
+    table: Float[Tensor, "n_padded d_padded"],
     rows: Int[Tensor, " answers"],
     answers: Int[Tensor, " answers"],
     weights: Float[Tensor, " rows"],
@@ -54,11 +70,14 @@ def against_all(
     """Softmax over all entities: −v Σ log p(answer).
 
     G = m (p − target), target 1/n on each answer; `smoothing` moves that share of it evenly to all entities (and is
-    left out of the losses). Products are made in the table's precision, the softmax in float32.
+    left out of the losses). Products are made in the table's precision, the softmax in float32. The table has the
+    entities in its first rows, and may be padded with zeros.
     """
-    counts = _counted(rows, weights)
+    counts, (entities, dim) = _counted(rows, weights), pull.shape
     mass = weights * counts
-    surprise = queries.to(table.dtype) @ table.T
+    extra = (0, table.shape[1] - dim)
+    surprise = pad(queries, extra).to(table.dtype) @ table.T
+    surprise[:, entities:] = -torch.inf
     if table.dtype == queries.dtype:
         surprise -= surprise.logsumexp(dim=1, keepdim=True)
         logs = surprise[rows, answers]
@@ -71,11 +90,11 @@ def against_all(
     losses = torch.zeros_like(weights).index_add_(0, rows, -weights[rows] * logs)
     surprise[rows, answers] = (likely - (1 - smoothing) / counts[rows]).to(table.dtype)
     weighted = mass[:, None] * queries
-    gradient = mass[:, None] * (surprise @ table).to(queries.dtype)
-    pull += (surprise.T @ weighted.to(table.dtype)).to(pull.dtype)
+    gradient = mass[:, None] * (surprise @ table)[:, :dim]
+    pull += (surprise.T @ pad(weighted, extra).to(table.dtype))[:entities, :dim]
     if smoothing:
-        gradient -= smoothing * mass[:, None] * table.mean(dim=0, dtype=queries.dtype)
-        pull -= smoothing / len(table) * weighted.sum(dim=0)
+        gradient -= smoothing / entities * mass[:, None] * table[:, :dim].sum(dim=0, dtype=queries.dtype)
+        pull -= smoothing / entities * weighted.sum(dim=0)
     return losses, gradient
 
 
