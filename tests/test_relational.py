@@ -15,14 +15,16 @@ PRECISION = {torch.float32: 1e-4, torch.float64: 1e-10}
 TILES = (1, 3, 64)
 
 
-def problem(graph, segments=1, width=3, dtype=torch.float64, tile=3, seed=0, triples=None):
+def problem(graph, segments=1, width=3, dtype=torch.float64, tile=3, seed=0, triples=None, piece=100):
     """Return the arranged triples of a graph with unit vectors for its entities."""
     generator = torch.Generator().manual_seed(seed)
     triples = graph.train if triples is None else triples
     shape = (segments, len(graph.entities), width)
     vectors = torch.nn.functional.normalize(torch.randn(shape, generator=generator, dtype=torch.float64), dim=-1)
-    matrices = RelationalMatrices.of(triples, len(graph.entities), len(graph.relations), segments, tile)
-    return SimpleNamespace(matrices=matrices, vectors=vectors.to(dtype), triples=triples, generator=generator)
+    matrices = RelationalMatrices.of(triples, len(graph.entities), len(graph.relations), segments, tile, piece)
+    return SimpleNamespace(
+        matrices=matrices, tile=tile, vectors=vectors.to(dtype), triples=triples, generator=generator
+    )
 
 
 def problems(dtypes=tuple(PRECISION), tiles=TILES):
@@ -34,6 +36,7 @@ def problems(dtypes=tuple(PRECISION), tiles=TILES):
         width=st.integers(2, 5),
         dtype=st.sampled_from(dtypes),
         tile=st.sampled_from(tiles),
+        piece=st.sampled_from([1, 4, 10, 1000]),
         seed=st.integers(0, 2**31),
     )
 
@@ -49,7 +52,7 @@ ONE_NONE_LOOP = hand_made((0, 0, 1), (2, 2, 2), (0, 2, 1), (0, 2, 3), (4, 2, 3),
 
 
 def solved(case, polar=nearest_orthogonal, translate=False):
-    return case.matrices.solve(case.vectors, case.matrices.answer_sums(case.vectors), polar, translate)
+    return case.matrices.solve(case.vectors, polar, translate)
 
 
 def blocks(case):
@@ -79,18 +82,18 @@ def tolerance(case):
 @given(problems())
 @example(ONE_NONE_LOOP)
 def test_every_question_stands_in_one_row_with_the_sum_of_its_answers(case):
-    matrices, sums = case.matrices, case.matrices.answer_sums(case.vectors)
-    for side, answers, forward in (
-        (matrices.by_tail, sums.by_tail, True),
-        (matrices.by_head, sums.by_head, False),
-    ):
+    matrices, stacked = case.matrices, case.vectors.flatten(0, 1)
+    for side, forward in ((matrices.by_tail, True), (matrices.by_head, False)):
+        pieces = [piece.sums(stacked).flatten(0, 1) for piece in side.pieces]
+        answers = torch.cat([stacked.new_empty(0, stacked.shape[1]), *pieces])
+        maps = torch.cat([torch.empty(0, dtype=torch.int64), *(piece.maps for piece in side.pieces)])
         expected = {}
         for head, relation, tail in case.triples.tolist():
             asked, answer = (head, tail) if forward else (tail, head)
             expected.setdefault((asked, relation), []).append(answer)
         rows = answers.view(matrices.segments, -1, case.vectors.shape[-1])
         places = side.asked.view(matrices.segments, -1)
-        relation_of = side.tiles.repeat_interleave(matrices.tile)
+        relation_of = maps.repeat_interleave(case.tile)
         for segment, points in enumerate(case.vectors):
             found = set()
             for row in range(rows.shape[1]):
@@ -104,7 +107,8 @@ def test_every_question_stands_in_one_row_with_the_sum_of_its_answers(case):
                 close(rows[segment, row], points[expected[question]].sum(dim=0), tolerance(case))
             assert found == set(expected)
         asked_of = [sum(relation == index for _, relation in expected) for index in range(matrices.relations)]
-        assert len(side.tiles) == sum(-(-count // matrices.tile) for count in asked_of)  # padding fills a tile at most
+        # Padding fills a tile at most.
+        assert side.tiles == matrices.segments * sum(-(-count // case.tile) for count in asked_of)
 
 
 @pytest.mark.parametrize("translate", [False, True])
@@ -208,8 +212,8 @@ def test_mass_and_pull_are_the_gradient(loss, translate, case):
     vectors = case.vectors.clone().requires_grad_()
     value = loss_of(case, vectors, relations, loss)
     expected = torch.autograd.grad(value, vectors)[0] if value.requires_grad else torch.zeros_like(vectors)
-    weights, sums = weights_of(relations, loss), case.matrices.answer_sums(case.vectors)
-    gradient = case.matrices.mass(weights) * case.vectors - case.matrices.pull(sums, relations, weights)
+    weights = weights_of(relations, loss)
+    gradient = case.matrices.mass(weights) * case.vectors - case.matrices.pull(case.vectors, relations, weights)
     close(gradient, expected, 1e-7)
 
 
@@ -228,18 +232,18 @@ def test_the_gradient_is_that_through_the_solution_itself(loss, translate, seed)
             residual = (heads @ nearest_orthogonal(cross_covariance(heads, tails)) - tails).square().sum()
             value = value + (residual / 2 if loss == "squared" else residual.sqrt())
     expected = torch.autograd.grad(value, vectors)[0]
-    relations, sums = solved(case, translate=translate), case.matrices.answer_sums(case.vectors)
+    relations = solved(case, translate=translate)
     weights = weights_of(relations, loss)
-    gradient = case.matrices.mass(weights) * case.vectors - case.matrices.pull(sums, relations, weights)
+    gradient = case.matrices.mass(weights) * case.vectors - case.matrices.pull(case.vectors, relations, weights)
     close(gradient, expected, 1e-5)
 
 
 @pytest.mark.parametrize("translate", [False, True])
 @given(case=problems())
 def test_no_weights_are_weights_of_one(translate, case):
-    relations, sums = solved(case, translate=translate), case.matrices.answer_sums(case.vectors)
+    relations = solved(case, translate=translate)
     ones = torch.ones_like(relations.residuals)
-    pulls = [case.matrices.pull(sums, relations, weights) for weights in (None, ones)]
+    pulls = [case.matrices.pull(case.vectors, relations, weights) for weights in (None, ones)]
     close(*pulls, tolerance(case))
     degrees = case.matrices.degrees.to(ones)[None, :, None]
     close(case.matrices.mass(ones), degrees.expand(len(ones), -1, -1), tolerance(case))
@@ -267,16 +271,14 @@ def test_triples_and_degrees_are_counted(case):
 @pytest.mark.parametrize("translate", [False, True])
 @given(case=problems())
 def test_stacked_segments_never_meet(translate, case):
-    relations, sums = solved(case, translate=translate), case.matrices.answer_sums(case.vectors)
+    relations = solved(case, translate=translate)
     weights = torch.rand(relations.residuals.shape, generator=case.generator).to(case.vectors.dtype)
-    pull, mass = case.matrices.pull(sums, relations, weights), case.matrices.mass(weights)
-    alone = RelationalMatrices.of(
-        case.triples, case.matrices.entities, case.matrices.relations, tile=case.matrices.tile
-    )
+    pull, mass = case.matrices.pull(case.vectors, relations, weights), case.matrices.mass(weights)
+    alone = RelationalMatrices.of(case.triples, case.matrices.entities, case.matrices.relations, tile=case.tile)
     for segment in range(case.matrices.segments):
         here = slice(segment, segment + 1)
-        points, own_sums = case.vectors[here], alone.answer_sums(case.vectors[here])
-        own = alone.solve(points, own_sums, nearest_orthogonal, translate)
+        points = case.vectors[here]
+        own = alone.solve(points, nearest_orthogonal, translate)
         close(own.residuals, relations.residuals[here], tolerance(case))
         given_maps = type(relations)(
             relations.rotations[here],
@@ -284,7 +286,7 @@ def test_stacked_segments_never_meet(translate, case):
             relations.residuals[here],
             relations.back[here] if translate else None,
         )
-        close(alone.pull(own_sums, given_maps, weights[here]), pull[here], tolerance(case))
+        close(alone.pull(points, given_maps, weights[here]), pull[here], tolerance(case))
         close(alone.mass(weights[here]), mass[here], tolerance(case))
 
 
@@ -296,9 +298,8 @@ def test_the_height_of_a_tile_does_not_matter(translate, graph, seed):
     weights = torch.rand(maps.residuals.shape, generator=cases[0].generator, dtype=torch.float64)
     results = []
     for case in cases:
-        sums = case.matrices.answer_sums(case.vectors)
-        own = case.matrices.solve(case.vectors, sums, nearest_orthogonal, translate)
-        results.append((own.residuals, case.matrices.pull(sums, maps, weights), case.matrices.mass(weights)))
+        own = case.matrices.solve(case.vectors, nearest_orthogonal, translate)
+        results.append((own.residuals, case.matrices.pull(case.vectors, maps, weights), case.matrices.mass(weights)))
     for other in results[1:]:
         close(other, results[0], 1e-10)
 
@@ -309,14 +310,14 @@ def test_no_triples_at_all_pull_at_nothing(tile):
     relations = solved(case, translate=True)
     assert not relations.residuals.any()
     assert not relations.translations.any()
-    assert not case.matrices.pull(case.matrices.answer_sums(case.vectors), relations).any()
+    assert not case.matrices.pull(case.vectors, relations).any()
     assert not case.matrices.mass(torch.ones(2, 2, dtype=torch.float64)).any()
 
 
 @given(problems())
 def test_the_order_of_triples_does_not_matter(case):
     order = torch.randperm(len(case.triples), generator=case.generator)
-    sizes = (case.matrices.entities, case.matrices.relations, case.matrices.segments, case.matrices.tile)
+    sizes = (case.matrices.entities, case.matrices.relations, case.matrices.segments, case.tile)
     shuffled = RelationalMatrices.of(case.triples[order], *sizes)
-    relations = shuffled.solve(case.vectors, shuffled.answer_sums(case.vectors), nearest_orthogonal)
+    relations = shuffled.solve(case.vectors, nearest_orthogonal)
     close(relations.residuals, solved(case).residuals, tolerance(case))

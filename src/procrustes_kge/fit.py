@@ -129,12 +129,13 @@ class Segments:
         self.vectors.addcdiv_(towards, length.add_(NEARLY_THERE), value=angle)
 
 
-def train_epoch(segments: Segments, matrices: RelationalMatrices, settings: FitSettings) -> None:
+def train_epoch(
+    segments: Segments, matrices: RelationalMatrices, settings: FitSettings, room: Tensor | None = None
+) -> None:
     """Train one epoch in place; `segments.loss` is then the loss that the epoch started from."""
     vectors = spherise_(segments.vectors)
-    sums = matrices.answer_sums(vectors)
     # Q minimises this same loss, so its own gradient is zero: holding it fixed is exact.
-    relations = matrices.solve(vectors, sums, _polar(vectors), settings.translate)
+    relations = matrices.solve(vectors, _polar(vectors), settings.translate)
     if settings.loss == "squared":
         weights, mass = None, matrices.degrees.to(vectors.dtype)[:, None]
         segments.loss = relations.residuals.sum(dim=1) / 2
@@ -142,7 +143,7 @@ def train_epoch(segments: Segments, matrices: RelationalMatrices, settings: FitS
         weights = _inverse_norms(relations, matrices)
         mass = matrices.mass(weights)
         segments.loss = relations.residuals.sqrt().sum(dim=1)
-    pull = matrices.pull(sums, relations, weights)
+    pull = matrices.pull(vectors, relations, weights, room)
     if settings.step == "adam":
         segments.adam(vectors, mass * vectors - pull, settings.learning_rate)
     else:
@@ -216,6 +217,7 @@ class FullBatch:
         self.places = torch.empty_like(self.order).index_copy_(
             0, self.order, torch.arange(len(self.order), device=device)
         )
+        self.rooms: list[Tensor] = []  # one for each core: new memory is slow, since the system clears it first
         self.arranged: dict[int, RelationalMatrices] = {}
         self.pilot = min(settings.segments, max(1, settings.pilot // settings.segment))
         self.epochs, self.done = settings.epochs, 0
@@ -274,8 +276,7 @@ class FullBatch:
 
         def solved(block: Segments) -> tuple[Tensor, Relations]:
             matrices, vectors = self.matrices(len(block.numbers)), spherise(block.vectors)
-            sums = matrices.answer_sums(vectors)
-            return vectors, matrices.solve(vectors, sums, _polar(vectors), self.settings.translate)
+            return vectors, matrices.solve(vectors, _polar(vectors), self.settings.translate)
 
         parts = list(self.over_blocks(solved, blocks))
         rotations = torch.cat([relations.rotations for _, relations in parts]).transpose(0, 1)
@@ -315,10 +316,17 @@ class FullBatch:
 
     def train_epoch(self, block: Segments) -> None:
         """Train one epoch in place."""
-        if block.fused is None:
-            train_epoch(block, self.matrices(len(block.numbers)), self.settings)
-        else:
+        if block.fused is not None:
             train_epoch_fused(block, self.settings)
+            return
+        matrices = self.matrices(len(block.numbers))
+        try:
+            room = self.rooms.pop()
+        except IndexError:
+            room = matrices.room(block.vectors)
+        train_epoch(block, matrices, self.settings, room)
+        if self.device.type == "cpu":
+            self.rooms.append(room)
 
     def advance(self, block: Segments, goal: int) -> Segments:
         """Train a block up to the goal's epoch, in place."""

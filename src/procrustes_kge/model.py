@@ -64,7 +64,7 @@ class Procrustes:
             turned = turned * encoded.scales[tiles, :, None]
         if encoded.translations is not None:
             turned = turned + encoded.translations[tiles, :, None]
-        wanted = asked.view(len(tiles), TILE, *shape).copy_(turned.transpose(1, 2)).flatten(0, 1)[rows]
+        wanted = turned.transpose(1, 2).flatten(0, 1)[rows]
         return torch.empty_like(wanted).index_copy_(0, order, wanted).flatten(1)
 
     def scores(

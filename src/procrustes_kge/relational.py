@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -22,6 +23,7 @@ from torch import Tensor
 
 from procrustes_kge.linalg import bag_sum, completed, tiled
 
+PIECE = 2**14  # rows that a core treats at once: with their sums they stay in its cache
 TILE = 64  # rows: tall enough for a good product, short enough that relations of few triples waste little
 
 
@@ -35,15 +37,30 @@ def busiest_first(triples: Int[Tensor, "n 3"], entities: int) -> tuple[Int[Tenso
 
 
 @dataclass(frozen=True)
+class Piece:
+    """Some tiles of questions, few enough that they stay in a core's cache while they are treated."""
+
+    rows: slice  # of all rows
+    tiles: slice  # of all tiles
+    asked: Int[Tensor, " rows"]
+    answers: Int[Tensor, " answers"]
+    offsets: Int[Tensor, " rows_and_one"]  # where each row's answers start
+    counts: Int[Tensor, "tiles height"]  # how many answers each row has
+    maps: Int[Tensor, " tiles"]  # segment and relation of each tile, as one index
+
+    def sums(self, vectors: Float[Tensor, "vectors width"]) -> Float[Tensor, "tiles height width"]:
+        """Return A_q: the sum of the answers of each row."""
+        return bag_sum(vectors, self.answers, self.offsets).view(*self.counts.shape, -1)
+
+
+@dataclass(frozen=True)
 class Questions:
     """The questions of one direction, a row each, for `segments` stacked segments."""
 
     asked: Int[Tensor, " rows"]  # the vector that each row asks about (padding: the segment's first)
-    answers: Int[Tensor, " answers"]  # the vectors that answer, row after row
-    offsets: Int[Tensor, " rows_and_one"]  # where each row's answers start
-    counts: Int[Tensor, " rows_of_one_segment"]  # how many answers each row has
-    tiles: Int[Tensor, " tiles_of_one_segment"]  # the relation of each tile
+    counts: Int[Tensor, " rows"]  # how many answers each row has
     bags: Int[Tensor, " relations_and_one"]  # where each relation's tiles start, segment after segment
+    pieces: list[Piece]
 
     @classmethod
     def of(
@@ -55,6 +72,7 @@ class Questions:
         relations: int,
         segments: int,
         tile: int,
+        piece: int,
     ) -> Questions:
         """Arrange triples (asked entity, relation, answering entity) for each of the segments."""
         key = relation * entities + asked
@@ -62,15 +80,36 @@ class Questions:
         pairs, sizes = key[order].unique_consecutive(return_counts=True)
         place, tiles = tiled(torch.bincount(pairs // entities, minlength=relations), tile)
         rows = len(tiles) * tile
-        counts = key.new_zeros(rows).index_copy_(0, place, sizes)
+        counts = key.new_zeros(rows).index_copy_(0, place, sizes).repeat(segments)
+        asked = _stacked(key.new_zeros(rows).index_copy_(0, place, pairs % entities), entities, segments)
+        answers, offsets = _stacked(answer[order], entities, segments), _starts(counts)
+        maps = _stacked(tiles, relations, segments)
+        height = max(1, piece // tile) * tile
+        starts = range(0, len(counts), height)
+        cuts = offsets[[*starts, len(counts)]].tolist()
+
+        def cut(number: int, first: int) -> Piece:
+            last = min(first + height, len(counts))
+            here, of_tiles = slice(first, last), slice(first // tile, last // tile)
+            return Piece(
+                *(here, of_tiles, asked[here]),
+                answers=answers[cuts[number] : cuts[number + 1]],
+                offsets=offsets[first : last + 1] - cuts[number],
+                counts=counts[here].view(-1, tile),
+                maps=maps[of_tiles],
+            )
+
         return cls(
-            asked=_stacked(key.new_zeros(rows).index_copy_(0, place, pairs % entities), entities, segments),
-            answers=_stacked(answer[order], entities, segments),
-            offsets=_starts(counts.repeat(segments)),
+            asked=asked,
             counts=counts,
-            tiles=tiles,
             bags=_starts(torch.bincount(tiles, minlength=relations).repeat(segments)),
+            pieces=[cut(number, first) for number, first in enumerate(starts)],
         )
+
+    @property
+    def tiles(self) -> int:
+        """How many there are."""
+        return sum(len(piece.maps) for piece in self.pieces)
 
 
 def _stacked(indices: Int[Tensor, " n"], stride: int, segments: int) -> Int[Tensor, " n_all"]:
@@ -82,22 +121,19 @@ def _starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
-@dataclass(frozen=True)
-class AnswerSums:
-    """A_q for every question, tile by tile, both directions."""
-
-    by_tail: Float[Tensor, "tiles_of_tails rows width"]
-    by_head: Float[Tensor, "tiles_of_heads rows width"]
-
-
-@dataclass(frozen=True)
-class Relations:
+class Relations(NamedTuple):
     """The best map of each relation and segment, h Q + b, and what it leaves: ‖H Q + b − T‖²."""
 
     rotations: Float[Tensor, "segments relations width width"]
     translations: Float[Tensor, "segments relations width"] | None
     residuals: Float[Tensor, "segments relations"]
     back: Float[Tensor, "segments relations width"] | None = None  # c of the inverse map t Qᵀ + c
+
+    def weighted(self, weights: Float[Tensor, "segments relations"]) -> Relations:
+        """Return the maps, each times the weight of its relation."""
+        shifts = (None if shift is None else weights[..., None] * shift for shift in (self.translations, self.back))
+        translations, back = shifts
+        return Relations(weights[..., None, None] * self.rotations, translations, self.residuals, back)
 
 
 @dataclass(frozen=True)
@@ -107,7 +143,6 @@ class RelationalMatrices:
     segments: int
     entities: int
     relations: int
-    tile: int
     by_tail: Questions  # (h, r, ?)
     by_head: Questions  # (?, r, t)
     triples: Int[Tensor, " relations"]  # how many of each relation
@@ -117,33 +152,33 @@ class RelationalMatrices:
 
     @classmethod
     def of(
-        cls, triples: Int[Tensor, "n 3"], entities: int, relations: int, segments: int = 1, tile: int = TILE
+        cls,
+        triples: Int[Tensor, "n 3"],
+        entities: int,
+        relations: int,
+        segments: int = 1,
+        tile: int = TILE,
+        piece: int = PIECE,
     ) -> RelationalMatrices:
         """Arrange triples, on the device where they are."""
         head, relation, tail = triples.unbind(dim=1)
-        sizes = (entities, relations, segments, tile)
+        # A GPU has no use for pieces: it would wait for each to start.
+        sizes = (entities, relations, segments, tile, 2 * len(triples) * segments * tile if triples.is_cuda else piece)
         by_tail = Questions.of(head, relation, tail, *sizes)
         by_head = Questions.of(tail, relation, head, *sizes)
-        real = torch.cat([questions.counts.repeat(segments) > 0 for questions in (by_tail, by_head)])
+        real = torch.cat([by_tail.counts, by_head.counts]) > 0
         receiver = torch.cat([by_tail.asked, by_head.asked])[real]
         return cls(
-            *(segments, entities, relations, tile, by_tail, by_head),
+            *(segments, entities, relations, by_tail, by_head),
             triples=torch.bincount(relation, minlength=relations),
             degrees=torch.bincount(torch.cat([head, tail]), minlength=entities),
             arriving=torch.nonzero(real).flatten()[receiver.argsort(stable=True)],
             arrivals=_starts(torch.bincount(receiver, minlength=entities * segments)),
         )
 
-    def answer_sums(self, vectors: Float[Tensor, "segments entities width"]) -> AnswerSums:
-        """Return the sum of the answers of every question."""
-        rows = vectors.flatten(0, 1)
-        sums = [bag_sum(rows, side.answers, side.offsets) for side in (self.by_tail, self.by_head)]
-        return AnswerSums(*(side.view(-1, self.tile, rows.shape[1]) for side in sums))
-
     def solve(
         self,
         vectors: Float[Tensor, "segments entities width"],
-        sums: AnswerSums,
         polar: Callable[[Tensor], Tensor],
         translate: bool = False,
     ) -> Relations:
@@ -151,13 +186,23 @@ class RelationalMatrices:
 
         The best b carries the turned mean head to the mean tail, so Q is solved between centred heads and tails.
         """
-        asked = vectors.flatten(0, 1).index_select(0, self.by_tail.asked).view_as(sums.by_tail)
-        covariances = self._per_relation(asked.mT @ sums.by_tail, self.by_tail)
+        side, points, width = self.by_tail, vectors.flatten(0, 1), vectors.shape[-1]
+        products = points.new_empty(side.tiles, width, width)
+        heads, tails = points.new_empty(2, side.tiles, 1, width)
+        for piece in side.pieces:
+            answers = piece.sums(points)
+            asked = points.index_select(0, piece.asked).view_as(answers)
+            torch.bmm(asked.mT, answers, out=products[piece.tiles])
+            if translate:  # a head counts once for each of its tails
+                torch.bmm(piece.counts[:, None].to(points.dtype), asked, out=heads[piece.tiles])
+                torch.sum(answers, dim=1, keepdim=True, out=tails[piece.tiles])
+        covariances = self._per_relation(products)
         count = self.triples.to(vectors.dtype)
         lengths = 2 * count  # ‖H‖² + ‖T‖², for unit rows
         if translate:
-            mean_tail = self._per_relation(sums.by_tail.sum(dim=1), self.by_tail) / count.clamp_min(1)[:, None]
-            mean_head = self._per_relation(sums.by_head.sum(dim=1), self.by_head) / count.clamp_min(1)[:, None]
+            mean_tail, mean_head = (
+                self._per_relation(ends).squeeze(-2) / count.clamp_min(1)[:, None] for ends in (tails, heads)
+            )
             covariances = covariances - count[:, None, None] * mean_head[..., :, None] * mean_tail[..., None, :]
             lengths = lengths - count * (mean_head.square() + mean_tail.square()).sum(dim=-1)
         rotations = polar(completed(covariances))
@@ -170,17 +215,22 @@ class RelationalMatrices:
         residuals = lengths - 2 * (rotations * covariances).sum(dim=(-2, -1))
         return Relations(rotations, translations, residuals.clamp_min(0), back)
 
-    def _per_relation(self, tiles: Float[Tensor, " tiles *shape"], side: Questions) -> Float[Tensor, "s r *shape"]:
-        """Add up what the tiles of each relation hold."""
+    def _per_relation(self, tiles: Float[Tensor, tiles * shape]) -> Float[Tensor, "s r *shape"]:
+        """Add up what the tiles of each relation hold, of questions that ask for tails."""
         members = torch.arange(len(tiles), device=tiles.device)
-        sums = bag_sum(tiles.flatten(1), members, side.bags)
+        sums = bag_sum(tiles.flatten(1), members, self.by_tail.bags)
         return sums.view(self.segments, self.relations, *tiles.shape[1:])
+
+    def room(self, vectors: Float[Tensor, "segments entities width"]) -> Float[Tensor, "rows width"]:
+        """Return room for what `pull` has to write down on its way; it may be used again."""
+        return vectors.new_empty(len(self.by_tail.asked) + len(self.by_head.asked), vectors.shape[-1])
 
     def pull(
         self,
-        sums: AnswerSums,
+        vectors: Float[Tensor, "segments entities width"],
         relations: Relations,
         weights: Float[Tensor, "segments relations"] | None = None,
+        room: Float[Tensor, "rows width"] | None = None,
     ) -> Float[Tensor, "segments entities width"]:
         """Return the sum, over its triples, of where they want each entity, times the weight of their relation.
 
@@ -188,32 +238,28 @@ class RelationalMatrices:
         gradient of the halved squared loss is mass · x − pull: ∂/∂h = (hQ + b − t) Qᵀ = h − (t − b) Qᵀ and
         ∂/∂t = t − (hQ + b).
         """
-        rotations = relations.rotations if weights is None else weights[..., None, None] * relations.rotations
+        points, room = vectors.flatten(0, 1), self.room(vectors) if room is None else room
+        rotations, translations, _, back = relations if weights is None else relations.weighted(weights)
         sides = (
-            (self.by_tail, sums.by_tail, rotations.mT, relations.back),
-            (self.by_head, sums.by_head, rotations, relations.translations),
+            (self.by_tail, rotations.mT.flatten(0, 1), back),
+            (self.by_head, rotations.flatten(0, 1), translations),
         )
-        wanted = sums.by_tail.new_empty(len(self.by_tail.asked) + len(self.by_head.asked), rotations.shape[-1])
-        parts = wanted.split([len(self.by_tail.asked), len(self.by_head.asked)])
-        for (side, answers, turns, shifts), part in zip(sides, parts, strict=True):
-            torch.bmm(answers, self._per_tile(turns, side), out=part.view_as(answers))
-            if shifts is not None:
-                shift = shifts if weights is None else weights[..., None] * shifts
-                part.view_as(answers).add_(self._counted(shift, side))
-        return bag_sum(wanted, self.arriving, self.arrivals).view(self.segments, self.entities, -1)
+        parts = room.split([len(self.by_tail.asked), len(self.by_head.asked)])
+        for (side, turns, shifts), wanted in zip(sides, parts, strict=True):
+            for piece in side.pieces:
+                answers = piece.sums(points)
+                here = wanted[piece.rows].view_as(answers)
+                torch.bmm(answers, turns[piece.maps], out=here)
+                if shifts is not None:
+                    here.addcmul_(piece.counts[..., None].to(here.dtype), shifts.flatten(0, 1)[piece.maps, None])
+        return bag_sum(room, self.arriving, self.arrivals).view_as(vectors)
 
     def mass(self, weights: Float[Tensor, "segments relations"]) -> Float[Tensor, "segments entities 1"]:
         """Return the sum of its triples' weights for each entity, a triple counted at its head and at its tail."""
-        rows = [
-            self._counted(weights[..., None], questions).flatten(0, 1) for questions in (self.by_tail, self.by_head)
-        ]
-        return bag_sum(torch.cat(rows), self.arriving, self.arrivals).view(self.segments, self.entities, 1)
-
-    def _per_tile(self, table: Float[Tensor, "s r *shape"], side: Questions) -> Float[Tensor, " tiles *shape"]:
-        """Return each tile's own entry of a table over relations."""
-        return table[:, side.tiles].flatten(0, 1)
-
-    def _counted(self, table: Float[Tensor, "s r width"], side: Questions) -> Float[Tensor, "tiles rows width"]:
-        """Return each row's own entry of a table over relations, times how many answers the row has."""
-        counts = side.counts.to(table.dtype).view(1, -1, self.tile, 1)
-        return (counts * table[:, side.tiles, None]).flatten(0, 1)
+        rows = weights.new_empty(len(self.by_tail.asked) + len(self.by_head.asked), 1)
+        sides = (self.by_tail, self.by_head)
+        for side, part in zip(sides, rows.split([len(side.asked) for side in sides]), strict=True):
+            for piece in side.pieces:
+                mine = piece.counts * weights.flatten()[piece.maps, None]
+                part[piece.rows, 0] = mine.flatten()
+        return bag_sum(rows, self.arriving, self.arrivals).view(self.segments, self.entities, 1)

@@ -70,7 +70,7 @@ def _solve(
 
     def solved(first: int) -> Relations:
         points = vectors[:, first : first + together].double().transpose(0, 1).contiguous()
-        return matrices.solve(points, matrices.answer_sums(points), nearest_orthogonal, translate)
+        return matrices.solve(points, nearest_orthogonal, translate)
 
     rotations = vectors.new_empty(len(graph.relations), segments, width, width)
     translations = vectors.new_empty(len(graph.relations), segments, width) if translate else None
