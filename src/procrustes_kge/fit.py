@@ -274,18 +274,19 @@ class FullBatch:
     def pilot_model(self, blocks: Iterable[Segments]) -> Procrustes:
         """Return a model of the pilot's segments alone, as they are now."""
 
-        def solved(block: Segments) -> tuple[Tensor, Relations]:
-            matrices, vectors = self.matrices(len(block.numbers)), spherise(block.vectors)
-            return vectors, matrices.solve(vectors, _polar(vectors), self.settings.translate)
+        names = self.graph.entities, self.graph.relations
+        vectors = torch.empty(len(names[0]), self.pilot, self.settings.segment, device=self.device)
+
+        def solved(block: Segments) -> Relations:
+            matrices, points = self.matrices(len(block.numbers)), spherise(block.vectors)
+            vectors[:, list(block.numbers)] = self.in_place(points)
+            return matrices.solve(points, _polar(points), self.settings.translate)
 
         parts = list(self.over_blocks(solved, blocks))
-        rotations = torch.cat([relations.rotations for _, relations in parts]).transpose(0, 1)
-        shifts = [relations.translations for _, relations in parts if relations.translations is not None]
+        rotations = torch.cat([relations.rotations for relations in parts]).transpose(0, 1)
+        shifts = [relations.translations for relations in parts if relations.translations is not None]
         return Procrustes(
-            self.graph.entities,
-            self.graph.relations,
-            torch.cat([self.in_place(vectors) for vectors, _ in parts], dim=1),
-            rotations,
+            *(*names, vectors, rotations),
             both_ways(rotations, torch.cat(shifts).transpose(0, 1)) if shifts else None,
         )
 
