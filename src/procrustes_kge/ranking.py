@@ -19,6 +19,7 @@ from procrustes_kge.threads import over_cores
 PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
 SCORES_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
 SCORES_AT_ONCE_CUDA = 2**28
+BYTES_A_SCORE = 16  # itself, the flags, and as much again for queries and luck
 
 
 @runtime_checkable
@@ -199,7 +200,7 @@ def rank(
 
     # Questions of one relation side by side: a model turns them in one product.
     order = relations.argsort(stable=True)
-    room = SCORES_AT_ONCE_CUDA if device.type == "cuda" else SCORES_AT_ONCE
+    room = _room_on(device)
     # A query takes as much room as its scores where entities are few.
     chunks = list(order.split(max(1, room // max(len(graph.entities), probe.shape[1]))))
 
@@ -225,6 +226,14 @@ def rank(
         relation=torch.cat([relation, relation]),
         seen=torch.cat([seen, seen]),
     )
+
+
+def _room_on(device: torch.device) -> int:
+    """Return how many scores to hold at once: on a GPU fewer than usual where others have filled it."""
+    if device.type != "cuda":
+        return SCORES_AT_ONCE
+    free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return min(SCORES_AT_ONCE_CUDA, free // BYTES_A_SCORE)
 
 
 def count_places(

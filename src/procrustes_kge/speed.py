@@ -117,7 +117,7 @@ def full_batch_epoch(graph: Graph, settings: FitSettings, rates: Rates) -> Timin
             goal = blocks[0].epoch + EPOCHS
             list(training.over_blocks(partial(training.advance, goal=goal), blocks))
 
-        each = best_of(epochs, device, times=3) / EPOCHS
+        each = best_of(epochs, device) / EPOCHS
     # Vectors, and Adam's two moments, read and written once; H Q and two pulls, a product each.
     tables = 6.0 if settings.step == "adam" else 2.0
     moved = tables * FLOAT * len(graph.entities) * settings.dim
@@ -145,8 +145,12 @@ def softmax_epoch(graph: Graph, settings: ContrastSettings, rates: Rates) -> Tim
 
 
 def trained(graph: Graph, settings: Settings, name: str, seeds: int = 3) -> tuple[Timing, Procrustes]:
-    """Time a whole training, the mean of some seeds, and return the model of the last."""
+    """Time a whole training, the mean of some seeds, and return the model of the last.
+
+    An epoch is trained before: what a process loads and a machine compiles once is not counted.
+    """
     device, seconds, found = choose_device(settings.device), [], []
+    learn(graph, replace(settings, epochs=1))
     for seed in range(seeds):
         started = time.perf_counter()
         model = learn(graph, replace(settings, seed=seed))
