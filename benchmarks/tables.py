@@ -5,6 +5,7 @@ python benchmarks/tables.py default             which recipe is best within a mi
 python benchmarks/tables.py restoring           what leaving the rotations out costs, for docs/negatives.md
 python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking beside their floors, for docs/speed.md
 python benchmarks/tables.py growth cpu          how an epoch grows, for docs/speed.md
+python benchmarks/tables.py memory cpu wn18rr   what a training takes beyond its table, for docs/speed.md
 python benchmarks/tables.py search accurate     what each setting of a recipe is worth, for docs/negatives.md
 """
 
@@ -103,8 +104,16 @@ def growth_table(device: str) -> str:
     content = json.loads((records.RESULTS / f"growth-{device}.json").read_text(encoding="utf-8"))
     lines = [f"| ms an epoch | {' | '.join(f'× {size}' for size in content['sizes'])} |", "|---|---|---|---|---|"]
     for name in ("dim", "triples", "relations"):
-        lines.append(f"| {name} | {' | '.join(f'{1000 * seconds:.0f}' for seconds in content[name])} |")
+        lines.append(f"| {name} | {' | '.join(f'{1000 * seconds:.3g}' for seconds in content[name])} |")
     return "\n".join(lines)
+
+
+def memory_table(device: str, dataset: str) -> str:
+    """Return, in Markdown, the memory of a training for two lengths of vectors."""
+    content = json.loads((records.RESULTS / f"memory-{device}-{dataset}.json").read_text(encoding="utf-8"))
+    sizes = content["bytes"]
+    lines = [f"| {' | '.join(f'--dim {dim}' for dim in sizes)} |", "|---" * len(sizes) + "|"]
+    return "\n".join([*lines, f"| {' | '.join(f'{size / 1e6:.0f} MB' for size in sizes.values())} |"])
 
 
 def search_table(study: str) -> str:
@@ -150,6 +159,7 @@ if __name__ == "__main__":
         "search": search_table,
         "speed": speed_table,
         "growth": growth_table,
+        "memory": memory_table,
     }
     name, *which = sys.argv[1:] or ["results"]
     print(TABLES[name](*which))

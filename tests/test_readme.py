@@ -34,11 +34,20 @@ def test_the_results_table_comes_from_the_result_files():
 STUDIES = ("accurate", "small", "paper+tb", "paper+ns", "paper+ns+tb")
 
 
-@pytest.mark.parametrize("table", ["default", "restoring", *(f"search {study}" for study in STUDIES)])
-def test_the_tables_of_the_docs_come_from_their_result_files(table):
+TABLES = {
+    "negatives.md": ["default", "restoring", *(f"search {study}" for study in STUDIES)],
+    "speed.md": [
+        *("speed cuda wn18rr", "speed cuda fb15k-237", "speed cpu wn18rr"),
+        *("growth cpu", "growth cuda", "memory cpu wn18rr"),
+    ],
+}
+
+
+@pytest.mark.parametrize(("page", "table"), [(page, table) for page, tables in TABLES.items() for table in tables])
+def test_the_tables_of_the_docs_come_from_their_result_files(page, table):
     command = [sys.executable, ROOT / "benchmarks" / "tables.py", *table.split()]
     printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    text = (ROOT / "docs" / "negatives.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     name = re.escape(table)
     (shown,) = re.findall(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, flags=re.DOTALL)
     assert shown == printed
