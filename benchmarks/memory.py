@@ -14,8 +14,11 @@ import threading
 import time
 from pathlib import Path
 
+import torch
+
 import records
 from procrustes_kge import FitSettings, fit, read_graph
+from procrustes_kge.store import device_name
 
 DIMS = (200, 2000)
 EPOCHS = 6
@@ -61,7 +64,8 @@ def main() -> None:
         found[dim] = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         print(f"{arguments.dataset}, dim {dim:,}: {found[dim] / 1e6:,.0f} MB beyond the table", flush=True)
     print(f"{found[DIMS[1]] / found[DIMS[0]]:.2f} times")
-    records.write(f"memory-cpu-{arguments.dataset}", {"commit": records.commit(), "bytes": found}, arguments.folder)
+    about = {"commit": records.commit(), "device": device_name(torch.device("cpu")), "bytes": found}
+    records.write(f"memory-cpu-{arguments.dataset}", about, arguments.folder)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -14,10 +15,12 @@ pytest.importorskip("triton", reason="Triton is not installed; pip install 'proc
 
 import triton.runtime.interpreter as interpreter
 
-from procrustes_kge.fit import NEARLY_THERE, FitSettings, Segments, train_epoch
+from procrustes_kge.fit import NEARLY_THERE, FitSettings, Segments, fit, train_epoch
 from procrustes_kge.kernels import can_fuse
 from procrustes_kge.kernels import full_batch as fused
+from procrustes_kge.kernels.strips import Strips
 from procrustes_kge.linalg import nearest_orthogonal_by_products
+from procrustes_kge.ranking import evaluate
 from procrustes_kge.relational import RelationalMatrices
 from toys import random_graph, rotated_graph
 
@@ -31,12 +34,16 @@ def _patch_with_scalars(tensor, scope):
     scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
 
 
+def as_on_a_gpu():
+    """Return the module `fit`, whose name the function has taken."""
+    return sys.modules["procrustes_kge.fit"]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _interpreter():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interpreter, "_patch_lang_tensor", _patch_with_scalars)
-        as_on_a_gpu = sys.modules["procrustes_kge.fit"]
-        patch.setattr(as_on_a_gpu, "_polar", lambda vectors: nearest_orthogonal_by_products)
+        patch.setattr(as_on_a_gpu(), "_polar", lambda vectors: nearest_orthogonal_by_products)
         yield
 
 
@@ -46,7 +53,7 @@ def by_both(graph, settings, epochs):
     triples = graph.train.to(DEVICE)
     plain = Segments.start(range(settings.segments), sizes[0], settings.segment, 0, DEVICE)
     matrices = RelationalMatrices.of(triples, *sizes, settings.segments)
-    found = fused.FusedSegments(plain.vectors.clone(), fused.Strips.of(triples, *sizes))
+    found = fused.FusedSegments(plain.vectors.clone(), Strips.of(triples, *sizes))
     for _ in range(epochs):
         train_epoch(plain, matrices, settings)
         loss = found.train_epoch(
@@ -59,13 +66,25 @@ def by_both(graph, settings, epochs):
     return (plain.vectors, plain.loss), (found.vectors, loss)
 
 
+def crowded_graph(seed=0):
+    """Return a graph of two relations whose questions fill several strips, with one of 50 answers."""
+    generator = torch.Generator().manual_seed(seed)
+    entities, triples = 400, 900
+    drawn = [torch.randint(most, (triples,), generator=generator) for most in (entities, 2, entities)]
+    hub = torch.stack([torch.zeros(50, dtype=torch.int64), torch.zeros(50, dtype=torch.int64), torch.arange(50)])
+    train = torch.cat([torch.stack(drawn), hub], dim=1).T.contiguous()
+    assert Strips.of(train, entities, 2).strips.shape[0] > 4
+    return SimpleNamespace(entities=range(entities), relations=range(2), train=train)
+
+
 @pytest.mark.parametrize("step", ["turn", "adam"])
 @pytest.mark.parametrize("loss", ["squared", "norm"])
 @pytest.mark.parametrize("translate", [True, False])
-def test_a_fused_epoch_is_a_plain_epoch(step, loss, translate):
+@pytest.mark.parametrize("graph", [rotated_graph(), crowded_graph()], ids=["rotated", "crowded"])
+def test_a_fused_epoch_is_a_plain_epoch(graph, step, loss, translate):
     chosen = FitSettings(dim=16, segment=8, step=step, loss=loss, translate=translate, learning_rate=0.05)
-    plain, found = by_both(rotated_graph(), chosen, epochs=2)
-    torch.testing.assert_close(found[0], plain[0], rtol=1e-4, atol=1e-4)
+    plain, found = by_both(graph, chosen, epochs=2)
+    torch.testing.assert_close(found[0], plain[0], rtol=1e-4, atol=2e-4)
     torch.testing.assert_close(found[1], plain[1], rtol=1e-4, atol=1e-4)
 
 
@@ -75,61 +94,44 @@ def test_a_fused_epoch_is_a_plain_epoch(step, loss, translate):
     relations=st.integers(1, 4),
     triples=st.integers(1, 150),
     segment=st.sampled_from([2, 5, 16, 20, 33, 64]),
+    step=st.sampled_from(["turn", "adam"]),
+    loss=st.sampled_from(["squared", "norm"]),
+    translate=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_a_fused_epoch_has_the_loss_of_a_plain_epoch_for_any_shape(entities, relations, triples, segment, seed):
-    graph = random_graph(entities, relations, triples, seed)
-    chosen = FitSettings(dim=2 * segment, segment=segment, translate=False)
-    plain, found = by_both(graph, chosen, epochs=1)
-    # Directions in which a relation with few triples says nothing are filled alike, but round differently.
-    torch.testing.assert_close(found[1], plain[1], rtol=1e-3, atol=1e-3)
+def test_a_fused_epoch_is_a_plain_epoch_for_any_shape(segment, step, loss, translate, **sizes):
+    graph = random_graph(**sizes)
+    chosen = FitSettings(dim=segment, segment=segment, step=step, loss=loss, translate=translate, learning_rate=0.01)
+    # The loss of the second epoch tells whether the first went where it should. Vectors cannot be compared: directions
+    # in which a relation with few triples says nothing are filled alike, but round differently.
+    plain, found = by_both(graph, chosen, epochs=2)
+    torch.testing.assert_close(found[1], plain[1], rtol=2e-3, atol=2e-3)
     assert found[0].isfinite().all()
 
 
-def test_questions_of_many_answers_are_cut_and_their_pieces_arrive_where_they_belong():
-    rows = torch.arange(90)
-    triples = torch.stack([rows * 0, rows % 3, rows + 3], dim=1)
-    strips = fused.Strips.of(triples, 93, 3)
-    assert strips.counts.max() == fused.FEW
-    assert strips.counts.sum() == strips.degrees.sum() == 180
-    assert (strips.strips[:, 1] - strips.strips[:, 0]).max() <= fused.STRIP
-    for entity in (0, 5):
-        mine = strips.arriving[strips.arrivals[entity] : strips.arrivals[entity + 1]]
-        assert (strips.asked.flatten()[mine[:, 0]] == entity).all()
-        assert (strips.counts.flatten()[mine[:, 0]] == mine[:, 2]).all()
-        assert mine[:, 2].sum() == strips.degrees[entity]
+def test_training_by_the_kernels_gives_the_figures_of_plain_training(monkeypatch):
+    graph, used, train = rotated_graph(), [], fused.FusedSegments.train_epoch
 
+    def told(self, *arguments, **options):
+        used.append(self)
+        return train(self, *arguments, **options)
 
-@given(
-    entities=st.integers(1, 300),
-    relations=st.integers(1, 9),
-    triples=st.integers(1, 3000),
-    seed=st.integers(0, 99),
-)
-def test_tiles_hold_every_triple_twice(entities, relations, triples, seed):
-    graph = random_graph(entities, relations, triples, seed)
-    strips = fused.Strips.of(graph.train, len(graph.entities), len(graph.relations))
-    found = set()
-    directions = {tile: way for first, last, way in strips.strips.tolist() for tile in range(first, last)}
-    assert sorted(directions) == list(range(len(strips.tiles)))
-    for tile, (offset, depth) in enumerate(strips.tiles.tolist()):
-        answers = strips.answers[offset : offset + depth * fused.TILE].view(depth, fused.TILE)
-        assert ((answers >= 0).sum(dim=0) == strips.counts[tile]).all()
-        for row, number in (answers.T >= 0).nonzero().tolist():
-            asked, answer = int(strips.asked[tile, row]), int(answers[number, row])
-            found.add((directions[tile], asked, answer))
-    relations = len(graph.relations)
-    train = graph.train.tolist()
-    for relation in range(relations):
-        forth = {(h, t) for h, r, t in train if r == relation}
-        back = {(t, h) for h, t in forth}
-        fewer_tails = len({h for h, _ in back}) < len({h for h, _ in forth})
-        assert {(x, y) for r, x, y in found if r == relation} == (back if fewer_tails else forth)
-        assert {(x, y) for r, x, y in found if r == relation + relations} == (forth if fewer_tails else back)
+    monkeypatch.setattr(fused.FusedSegments, "train_epoch", told)
+    # One worker: fused blocks share their scratch, and on a GPU are trained one after another.
+    chosen = FitSettings(dim=16, segment=8, epochs=6, device=DEVICE.type, pilot=8, validate_every=2, workers=1)
+    found = []
+    for fuses in (False, True):
+        assert not used
+        monkeypatch.setattr(as_on_a_gpu(), "can_fuse", lambda *_, fuses=fuses: fuses)
+        found.append(evaluate(fit(graph, chosen), graph))
+    assert used
+    assert found[0].mrr == pytest.approx(found[1].mrr, abs=5e-4)
+    assert found[0].tail.hits_at_10 == pytest.approx(found[1].tail.hits_at_10, abs=5e-4)
 
 
 def test_kernels_are_for_gpus_and_for_segments_that_fit():
-    assert not can_fuse(torch.device("cpu"), 20)
+    assert not can_fuse(torch.device("cpu"), 20, 100)
     if torch.cuda.is_available():
-        assert can_fuse(DEVICE, 20)
-        assert not can_fuse(DEVICE, 128)
+        assert can_fuse(DEVICE, 20, 100)
+        assert not can_fuse(DEVICE, 128, 100)
+        assert not can_fuse(DEVICE, 20, 2**30)

@@ -18,6 +18,8 @@ from procrustes_kge.linalg import (
     procrustes_step,
     spherise,
     spherise_,
+    starts,
+    tiled,
 )
 from toys import random_orthogonal
 
@@ -292,6 +294,18 @@ def test_a_step_takes_any_way_to_the_nearest_orthogonal_matrix(generator, batch,
 
 
 # Sums and components.
+
+
+@given(st.lists(st.integers(0, 9), max_size=8), st.integers(1, 4))
+def test_tiles_hold_the_members_of_one_bag_each_in_order(sizes, height):
+    rows, tiles = tiled(torch.tensor(sizes, dtype=torch.int64), height)
+    bag_of = [bag for bag, size in enumerate(sizes) for _ in range(size)]
+    assert rows.tolist() == sorted(set(rows.tolist()))
+    assert [int(tiles[row // height]) for row in rows] == bag_of
+    assert len(tiles) == sum(-(-size // height) for size in sizes)
+    assert starts(torch.tensor(sizes, dtype=torch.int64)).tolist() == [
+        sum(sizes[:bag]) for bag in range(len(sizes) + 1)
+    ]
 
 
 @given(SEEDS, st.integers(1, 6), st.integers(1, 8), st.lists(st.integers(0, 5), max_size=8))

@@ -456,3 +456,20 @@ def test_all_of_a_model_moves(name):
 def test_the_dimension_is_that_of_a_query(name):
     model, graph = made(name)
     assert model.query(model, *questions_of(model, graph)).shape[1] == model.dim
+
+
+def test_no_questions_have_no_answers():
+    model, _ = planted_model()
+    nothing = torch.empty(0, dtype=torch.int64)
+    assert model.query(model, nothing, nothing).shape == (0, model.dim)
+
+
+def test_a_question_is_turned_alike_alone_and_among_others():
+    model, graph = planted_model()
+    generator = torch.Generator().manual_seed(0)
+    heads = torch.randint(len(graph.entities), (50,), generator=generator)
+    relations = torch.randint(2 * len(graph.relations), (50,), generator=generator)
+    together = model.query(model, heads, relations)
+    for row in range(50):
+        alone = model.query(model, heads[row : row + 1], relations[row : row + 1])
+        torch.testing.assert_close(alone[0], together[row])

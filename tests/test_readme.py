@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,13 @@ def test_the_tables_of_the_docs_come_from_their_result_files(page, table):
     name = re.escape(table)
     (shown,) = re.findall(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, flags=re.DOTALL)
     assert shown == printed
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_doubling_a_size_at_most_doubled_the_epoch(device):
+    found = json.loads((ROOT / "benchmarks" / "results" / f"growth-{device}.json").read_text(encoding="utf-8"))
+    for name in ("dim", "triples", "relations"):
+        assert all(larger <= 2 * smaller for smaller, larger in pairwise(found[name])), name
 
 
 def test_the_table_of_steps_comes_from_its_result_file():

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from procrustes_kge.linalg import completed, cross_covariance, nearest_orthogonal
-from procrustes_kge.relational import RelationalMatrices
+from procrustes_kge.relational import RelationalMatrices, busiest_first, padded_rows
 from toys import builds, random_graph, random_graphs, random_orthogonal
 
 PRECISION = {torch.float32: 1e-4, torch.float64: 1e-10}
@@ -321,3 +321,32 @@ def test_the_order_of_triples_does_not_matter(case):
     shuffled = RelationalMatrices.of(case.triples[order], *sizes)
     relations = shuffled.solve(case.vectors, nearest_orthogonal)
     close(relations.residuals, solved(case).residuals, tolerance(case))
+
+
+@given(random_graphs())
+def test_the_busiest_entities_are_those_that_most_questions_ask_about(graph):
+    count = len(graph.entities)
+    order, place = busiest_first(graph.train, count)
+    assert order[place].tolist() == place[order].tolist() == list(range(count))
+    asked = {(h, r) for h, r, _ in graph.train.tolist()} | {(t, -1 - r) for _, r, t in graph.train.tolist()}
+    questions = [sum(entity == index for entity, _ in asked) for index in range(count)]
+    assert [questions[entity] for entity in order] == sorted(questions, reverse=True)
+
+
+@given(case=problems())
+def test_rows_and_tiles_are_no_more_than_foretold(case):
+    rows, tiles = padded_rows(len(case.triples), case.matrices.relations, case.tile)
+    sides = (case.matrices.by_tail, case.matrices.by_head)
+    assert sum(len(side.asked) for side in sides) <= case.matrices.segments * rows
+    assert sum(side.tiles for side in sides) <= case.matrices.segments * tiles
+
+
+@given(case=problems())
+def test_the_map_back_is_the_inverse_and_room_may_be_used_again(case):
+    relations = solved(case, translate=True)
+    backwards = -(relations.rotations @ relations.translations[..., None]).squeeze(-1)
+    close(relations.back, backwards, tolerance(case))
+    room = case.matrices.room(case.vectors).fill_(torch.nan)
+    fresh = case.matrices.pull(case.vectors, relations)
+    for _ in range(2):
+        assert case.matrices.pull(case.vectors, relations, room=room).equal(fresh)

@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from procrustes_kge import restoring
 from procrustes_kge.contrast import ContrastSettings, contrast
 from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import Vocabulary
@@ -310,6 +311,15 @@ def test_against_some_entities_too_a_step_under_the_curvature_never_raises_the_l
 def test_workers_change_nothing():
     model, graph = contrasted("all")
     assert restored(model, graph, workers=1).rotations.equal(restored(model, graph, workers=3).rotations)
+
+
+@pytest.mark.parametrize("together", [2, 3, 99])
+def test_solving_several_segments_at_once_changes_nothing(together, monkeypatch):
+    model, graph = planted_model()  # of five segments
+    alone = restore_relations(model.vectors, graph)
+    monkeypatch.setattr(restoring, "_segments_at_once", lambda *_: together)
+    for one, other in zip(alone, restore_relations(model.vectors, graph), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
 def test_without_translations_of_its_own_a_contrasted_model_gets_none():

@@ -20,6 +20,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, FullBatch
 from procrustes_kge.graph import Graph
 from procrustes_kge.recipes import Settings, changed
+from procrustes_kge.relational import padded_rows
 from procrustes_kge.threads import cores, threads
 
 FEWEST_EPOCHS = {ContrastSettings: 10, FitSettings: 30}  # before vectors are made shorter instead
@@ -130,7 +131,10 @@ def memory_needed(graph: Graph, settings: Settings) -> float:
         return PROGRAM + tables + 200 * triples + together * _question_bytes(graph, settings)
     device = choose_device(settings.device)
     at_once = (settings.workers or cores()) if device.type == "cpu" else settings.segments
-    segment = 4.0 * settings.segment * (8 * len(graph.entities) + 8 * triples) + 64 * triples
+    rows, tiles = padded_rows(len(graph.train), len(graph.relations))
+    numbers = settings.segment * (8 * len(graph.entities) + 4 * rows)
+    numbers += settings.segment**2 * (tiles + 4 * len(graph.relations))
+    segment = 4.0 * numbers + 64 * triples
     return PROGRAM + 2 * table + 3 * rotations + min(at_once, settings.segments) * segment + 100 * triples
 
 

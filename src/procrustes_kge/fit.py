@@ -24,20 +24,22 @@ from procrustes_kge.devices import choose_device, deterministic_algorithms
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, KnownAnswers, split_graph
 from procrustes_kge.kernels import can_fuse
+from procrustes_kge.kernels.strips import Strips
 from procrustes_kge.linalg import nearest_orthogonal, nearest_orthogonal_by_products, spherise, spherise_
 from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import rank
-from procrustes_kge.relational import RelationalMatrices, Relations, busiest_first
+from procrustes_kge.relational import RelationalMatrices, Relations, busiest_first, padded_rows
 from procrustes_kge.restoring import restore_relations
 from procrustes_kge.steps import Adam
 from procrustes_kge.threads import Result, over_cores
 
 if TYPE_CHECKING:
-    from procrustes_kge.kernels.full_batch import FusedSegments, Strips
+    from procrustes_kge.kernels.full_batch import FusedSegments, Scratch
 
 VALIDATION_TRIPLES = 1000  # enough to tell epochs apart; ranking more would cost more than training
 STAND_IN = 0.05  # share of the training triples that choose the epochs where nothing else does
 CLEAR_GAIN = 1.005  # what a pilot must gain to move the stop: few segments peak later than many
+MOST_AT_ONCE = 2**16 - 1  # segments: what a grid of programs may count to
 NEARLY_THERE = 0.03  # radians: entities this close to where their triples want them turn less
 
 
@@ -111,11 +113,11 @@ class Segments:
             vectors[row].normal_(generator=torch.Generator(device).manual_seed(mixed))
         return cls(numbers, vectors, vectors.new_zeros(len(numbers)))
 
-    def fuse(self, strips: Strips) -> None:
+    def fuse(self, strips: Strips, scratch: Scratch) -> None:
         """Have the kernels train these segments, in place."""
         from procrustes_kge.kernels.full_batch import FusedSegments
 
-        self.fused = FusedSegments(self.vectors, strips)
+        self.fused = FusedSegments(self.vectors, strips, scratch)
 
     @cached_property
     def adam(self) -> Adam:
@@ -213,10 +215,10 @@ class FullBatch:
 
     def __init__(self, graph: Graph, settings: FitSettings, device: torch.device, report: Report | None) -> None:
         self.graph, self.settings, self.device, self.report = graph, settings, device, report
-        self.order, self.triples = busiest_first(graph.train.to(device), len(graph.entities))
-        self.places = torch.empty_like(self.order).index_copy_(
-            0, self.order, torch.arange(len(self.order), device=device)
-        )
+        triples = graph.train.to(device)
+        self.order, self.places = busiest_first(triples, len(graph.entities))
+        self.triples = triples.clone()
+        self.triples[:, [0, 2]] = self.places[triples[:, [0, 2]]]
         self.rooms: list[Tensor] = []  # one for each core: new memory is slow, since the system clears it first
         self.arranged: dict[int, RelationalMatrices] = {}
         self.pilot = min(settings.segments, max(1, settings.pilot // settings.segment))
@@ -245,7 +247,7 @@ class FullBatch:
                 give_back()
             starts = (self.start(numbers) for numbers in self.blocks(range(first, settings.segments)))
             for block in self.over_blocks(partial(self.advance, goal=self.epochs), starts):
-                vectors[:, list(block.numbers)] = self.in_place(spherise(block.vectors))
+                vectors[:, list(block.numbers)] = self.in_graph_order(spherise(block.vectors))
         finally:
             self.stopped.set()  # an interrupted training does not wait for its workers to finish
         self.tell(self.epochs * settings.segments - self.done, self.epochs)
@@ -279,7 +281,7 @@ class FullBatch:
 
         def solved(block: Segments) -> Relations:
             matrices, points = self.matrices(len(block.numbers)), spherise(block.vectors)
-            vectors[:, list(block.numbers)] = self.in_place(points)
+            vectors[:, list(block.numbers)] = self.in_graph_order(points)
             return matrices.solve(points, _polar(points), self.settings.translate)
 
         parts = list(self.over_blocks(solved, blocks))
@@ -307,13 +309,15 @@ class FullBatch:
         settings = self.settings
         block = Segments.start(numbers, len(self.graph.entities), settings.segment, settings.seed, self.device)
         block.vectors = block.vectors[:, self.order]
-        if self.strips is not None:
-            block.fuse(self.strips)
+        if self.strips is not None and self.scratch is not None:
+            block.fuse(self.strips, self.scratch)
         return block
 
-    def in_place(self, vectors: Float[Tensor, "segments entities width"]) -> Float[Tensor, "entities segments width"]:
+    def in_graph_order(
+        self, vectors: Float[Tensor, "segments entities width"]
+    ) -> Float[Tensor, "entities segments width"]:
         """Return vectors in the order of the graph's entities."""
-        return vectors[:, self.places].transpose(0, 1).contiguous()
+        return vectors[:, self.places].transpose(0, 1)
 
     def train_epoch(self, block: Segments) -> None:
         """Train one epoch in place."""
@@ -359,20 +363,32 @@ class FullBatch:
         """Return one segment for a CPU core, to stay in its cache; for a GPU as many as fill a quarter of it."""
         if self.device.type == "cpu":
             return 1
-        rows = 2 * len(self.triples)  # questions, at most one per triple and direction
-        numbers = self.settings.segment * (8 * len(self.graph.entities) + 4 * rows)
         # Of all memory, not of what is free: the same blocks every time, and so the same sums.
         room = torch.cuda.get_device_properties(self.device).total_memory // 4
+        width, tables = self.settings.segment, 8 * self.settings.segment * len(self.graph.entities)
+        if self.strips is not None:
+            from procrustes_kge.kernels.full_batch import Scratch
+
+            return max(1, min(MOST_AT_ONCE, room // (4 * (tables + Scratch.numbers(self.strips, width)))))
+        rows, tiles = padded_rows(len(self.triples), len(self.graph.relations))
+        numbers = tables + 4 * width * rows + width**2 * (tiles + 4 * len(self.graph.relations))
         return max(1, room // (4 * numbers + 32 * rows))
 
     @cached_property
     def strips(self) -> Strips | None:
         """The triples arranged for the fused kernels, where those run."""
-        if not can_fuse(self.device, self.settings.segment):
-            return None
-        from procrustes_kge.kernels.full_batch import Strips
+        sizes = len(self.graph.entities), len(self.graph.relations)
+        return Strips.of(self.triples, *sizes) if can_fuse(self.device, self.settings.segment, sizes[0]) else None
 
-        return Strips.of(self.triples, len(self.graph.entities), len(self.graph.relations))
+    @cached_property
+    def scratch(self) -> Scratch | None:
+        """Room that the blocks share on their turn, where kernels train them."""
+        if self.strips is None:
+            return None
+        from procrustes_kge.kernels.full_batch import Scratch
+
+        most = min(self.block_size(), self.settings.segments)
+        return Scratch(self.strips, most, self.settings.segment, self.device)
 
     def matrices(self, segments: int) -> RelationalMatrices:
         """Return the triples arranged for blocks of this many segments, made once."""

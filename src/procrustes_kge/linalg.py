@@ -14,8 +14,8 @@ from torch import Tensor
 
 # Odd polynomials a·x + b·x³ + c·x⁵. Seven lifts (the coefficients known from the Muon optimiser) carry every singular
 # value in [1e-4, 1] into (0.6, 1.3); three polishes, which touch 1 to second order, leave it within 2e-6 of 1.
-LIFT = (3.4445, -4.7750, 2.0315)
-POLISH = (15 / 8, -10 / 8, 3 / 8)
+LIFT, LIFTS = (3.4445, -4.7750, 2.0315), 7
+POLISH, POLISHES = (15 / 8, -10 / 8, 3 / 8), 3
 
 
 def spherise(vectors: Float[Tensor, "*batch entities width"]) -> Float[Tensor, "*batch entities width"]:
@@ -60,7 +60,7 @@ def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Flo
     """
     size = torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(torch.finfo(matrices.dtype).tiny)
     turned = (matrices / size).flatten(0, -3) if matrices.ndim > 2 else (matrices / size)[None]
-    for a, b, c in (LIFT,) * 7 + (POLISH,) * 3:
+    for a, b, c in (LIFT,) * LIFTS + (POLISH,) * POLISHES:
         gram = turned.mT @ turned
         inner = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         turned = torch.baddbmm(turned, turned, inner, beta=a)
@@ -100,6 +100,11 @@ def bag_sum(
 ) -> Float[Tensor, "bags width"]:
     """Return Σ rows[members[offsets[i] : offsets[i+1]]] for every bag i, always added in the same order."""
     return torch.nn.functional.embedding_bag(members, rows, offsets, mode="sum", include_last_offset=True)
+
+
+def starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:
+    """Return where the members of each bag start, bag after bag, and at last how many there are."""
+    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
 def tiled(sizes: Int[Tensor, " bags"], height: int) -> tuple[Int[Tensor, " members"], Int[Tensor, " tiles"]]:

@@ -49,7 +49,7 @@ def rounded(
 ) -> Float[Tensor, "n_padded d_padded"]:
     """Return vectors in bfloat16, padded with zeros to multiples of eight: the sizes that a GPU multiplies fastest.
 
-    With 40,943 rows of 500 numbers instead, it falls back to products that take twice as long.
+    With 40,943 rows of 500 numbers instead, it falls back to products that take five times as long.
     """
     if into is None:
         padded = [-(-size // ALIGNED) * ALIGNED for size in vectors.shape]

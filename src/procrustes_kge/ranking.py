@@ -19,7 +19,6 @@ from procrustes_kge.threads import over_cores
 PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
 SCORES_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
 SCORES_AT_ONCE_CUDA = 2**28
-BYTES_A_SCORE = 16  # itself, the flags, and as much again for queries and luck
 
 
 @runtime_checkable
@@ -200,7 +199,7 @@ def rank(
 
     # Questions of one relation side by side: a model turns them in one product.
     order = relations.argsort(stable=True)
-    room = _room_on(device)
+    room = SCORES_AT_ONCE_CUDA if device.type == "cuda" else SCORES_AT_ONCE
     # A query takes as much room as its scores where entities are few.
     chunks = list(order.split(max(1, room // max(len(graph.entities), probe.shape[1]))))
 
@@ -209,9 +208,18 @@ def rank(
         scores = model.scores(encoded, model.query(encoded, *places))
         return count_places(scores, answers[chunk].to(device), *filtered.look_up(*places)).cpu()
 
+    def counted_somehow(chunk: Tensor) -> Tensor:
+        try:
+            return counted(chunk)
+        except torch.OutOfMemoryError:
+            if len(chunk) == 1:
+                raise
+        torch.cuda.empty_cache()  # outside of `except`, whose traceback holds what had no room
+        return torch.cat([counted_somehow(half) for half in chunk.chunk(2)])
+
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
     with kept_memory(), exact_products():
-        results = over_cores(counted, chunks, workers) if device.type == "cpu" else map(counted, chunks)
+        results = over_cores(counted, chunks, workers) if device.type == "cpu" else map(counted_somehow, chunks)
         for done, result in enumerate(results):
             counts[chunks[done]] = result
             if progress is not None:
@@ -226,14 +234,6 @@ def rank(
         relation=torch.cat([relation, relation]),
         seen=torch.cat([seen, seen]),
     )
-
-
-def _room_on(device: torch.device) -> int:
-    """Return how many scores to hold at once: on a GPU fewer than usual where others have filled it."""
-    if device.type != "cuda":
-        return SCORES_AT_ONCE
-    free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return min(SCORES_AT_ONCE_CUDA, free // BYTES_A_SCORE)
 
 
 def count_places(

@@ -21,19 +21,28 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from procrustes_kge.linalg import bag_sum, completed, tiled
+from procrustes_kge.linalg import bag_sum, completed, starts, tiled
 
 PIECE = 2**14  # rows that a core treats at once: with their sums they stay in its cache
 TILE = 64  # rows: tall enough for a good product, short enough that relations of few triples waste little
 
 
-def busiest_first(triples: Int[Tensor, "n 3"], entities: int) -> tuple[Int[Tensor, " entities"], Int[Tensor, "n 3"]]:
-    """Return the entities, those that most questions ask about first, and the triples in terms of that order."""
+def busiest_first(
+    triples: Int[Tensor, "n 3"], entities: int
+) -> tuple[Int[Tensor, " entities"], Int[Tensor, " entities"]]:
+    """Return the entities, those that most questions ask about first, and the place of each in that order."""
     head, relation, tail = triples.unbind(dim=1)
     questions = torch.cat([2 * relation * entities + head, (2 * relation + 1) * entities + tail]).unique()
     order = torch.bincount(questions % entities, minlength=entities).argsort(descending=True, stable=True)
     place = torch.empty_like(order).index_copy_(0, order, torch.arange(entities, device=order.device))
-    return order, torch.stack([place[head], relation, place[tail]], dim=1)
+    return order, place
+
+
+def padded_rows(triples: int, relations: int, tile: int = TILE) -> tuple[int, int]:
+    """Return how many rows, and how many tiles of them, the questions of so many triples take at most."""
+    used = min(triples, relations)  # each relation may leave a tile of each direction nearly empty
+    rows = 2 * (triples + used * (tile - 1))
+    return rows, rows // tile + 1
 
 
 @dataclass(frozen=True)
@@ -82,11 +91,11 @@ class Questions:
         rows = len(tiles) * tile
         counts = key.new_zeros(rows).index_copy_(0, place, sizes).repeat(segments)
         asked = _stacked(key.new_zeros(rows).index_copy_(0, place, pairs % entities), entities, segments)
-        answers, offsets = _stacked(answer[order], entities, segments), _starts(counts)
+        answers, offsets = _stacked(answer[order], entities, segments), starts(counts)
         maps = _stacked(tiles, relations, segments)
         height = max(1, piece // tile) * tile
-        starts = range(0, len(counts), height)
-        cuts = offsets[[*starts, len(counts)]].tolist()
+        firsts = range(0, len(counts), height)
+        cuts = offsets[[*firsts, len(counts)]].tolist()
 
         def cut(number: int, first: int) -> Piece:
             last = min(first + height, len(counts))
@@ -102,8 +111,8 @@ class Questions:
         return cls(
             asked=asked,
             counts=counts,
-            bags=_starts(torch.bincount(tiles, minlength=relations).repeat(segments)),
-            pieces=[cut(number, first) for number, first in enumerate(starts)],
+            bags=starts(torch.bincount(tiles, minlength=relations).repeat(segments)),
+            pieces=[cut(number, first) for number, first in enumerate(firsts)],
         )
 
     @property
@@ -117,17 +126,13 @@ def _stacked(indices: Int[Tensor, " n"], stride: int, segments: int) -> Int[Tens
     return (indices + stride * torch.arange(segments, device=indices.device)[:, None]).flatten()
 
 
-def _starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:
-    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
-
-
 class Relations(NamedTuple):
     """The best map of each relation and segment, h Q + b, and what it leaves: ‖H Q + b − T‖²."""
 
     rotations: Float[Tensor, "segments relations width width"]
     translations: Float[Tensor, "segments relations width"] | None
     residuals: Float[Tensor, "segments relations"]
-    back: Float[Tensor, "segments relations width"] | None = None  # c of the inverse map t Qᵀ + c
+    back: Float[Tensor, "segments relations width"] | None  # c of the inverse map t Qᵀ + c
 
     def weighted(self, weights: Float[Tensor, "segments relations"]) -> Relations:
         """Return the maps, each times the weight of its relation."""
@@ -173,7 +178,7 @@ class RelationalMatrices:
             triples=torch.bincount(relation, minlength=relations),
             degrees=torch.bincount(torch.cat([head, tail]), minlength=entities),
             arriving=torch.nonzero(real).flatten()[receiver.argsort(stable=True)],
-            arrivals=_starts(torch.bincount(receiver, minlength=entities * segments)),
+            arrivals=starts(torch.bincount(receiver, minlength=entities * segments)),
         )
 
     def solve(
@@ -215,7 +220,7 @@ class RelationalMatrices:
         residuals = lengths - 2 * (rotations * covariances).sum(dim=(-2, -1))
         return Relations(rotations, translations, residuals.clamp_min(0), back)
 
-    def _per_relation(self, tiles: Float[Tensor, tiles * shape]) -> Float[Tensor, "s r *shape"]:
+    def _per_relation(self, tiles: Float[Tensor, _ * shape]) -> Float[Tensor, "s r *shape"]:
         """Add up what the tiles of each relation hold, of questions that ask for tails."""
         members = torch.arange(len(tiles), device=tiles.device)
         sums = bag_sum(tiles.flatten(1), members, self.by_tail.bags)

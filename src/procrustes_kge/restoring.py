@@ -12,7 +12,7 @@ from procrustes_kge.graph import Graph
 from procrustes_kge.learner import Learner, Objective
 from procrustes_kge.linalg import nearest_orthogonal, procrustes_step
 from procrustes_kge.model import both_ways
-from procrustes_kge.relational import RelationalMatrices, Relations
+from procrustes_kge.relational import RelationalMatrices, Relations, padded_rows
 from procrustes_kge.steps import Adagrad
 from procrustes_kge.threads import over_cores
 
@@ -63,14 +63,12 @@ def _solve(
     """Return rotations, and translations for tails, by Eq. 3."""
     entities, segments, width = vectors.shape
     triples, sizes = graph.train.to(vectors.device), (entities, len(graph.relations))
-    # A core solves one segment at a time; a GPU as many as there is room for, since one alone takes it as long.
-    room = max(1, NUMBERS_AT_ONCE // (width * (entities + 2 * len(triples)))) if vectors.is_cuda else 1
-    together = next(size for size in range(min(room, segments), 0, -1) if segments % size == 0)
-    matrices = RelationalMatrices.of(triples, *sizes, together)
+    together = min(segments, _segments_at_once(vectors, len(triples), len(graph.relations)))
+    arranged = {many: RelationalMatrices.of(triples, *sizes, many) for many in {together, segments % together} if many}
 
     def solved(first: int) -> Relations:
         points = vectors[:, first : first + together].double().transpose(0, 1).contiguous()
-        return matrices.solve(points, nearest_orthogonal, translate)
+        return arranged[len(points)].solve(points, nearest_orthogonal, translate)
 
     rotations = vectors.new_empty(len(graph.relations), segments, width, width)
     translations = vectors.new_empty(len(graph.relations), segments, width) if translate else None
@@ -81,6 +79,14 @@ def _solve(
         if translations is not None and relations.translations is not None:
             translations[:, first : first + together] = relations.translations.transpose(0, 1)
     return rotations, translations
+
+
+def _segments_at_once(vectors: Tensor, triples: int, relations: int) -> int:
+    """Return one for a core; for a GPU as many as there is room for, since one alone takes it as long."""
+    if not vectors.is_cuda:
+        return 1
+    (entities, _, width), (rows, tiles) = vectors.shape, padded_rows(triples, relations)
+    return max(1, NUMBERS_AT_ONCE // (width * (entities + rows) + width**2 * (tiles + 4 * relations)))
 
 
 def _ascend(

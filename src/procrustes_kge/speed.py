@@ -1,7 +1,7 @@
 """How fast training and ranking are here, beside how fast they could be.
 
 Bytes and operations are counted from the formulas. With the copy bandwidth and the rate of products that are measured
-in the same run they imply a floor: no program that does this work on this machine takes less.
+in the same run they imply a floor for work that is done as the formulas say, once per triple and in this precision.
 """
 
 from __future__ import annotations

@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import cache
 from importlib.util import find_spec
 
 import torch
 
+from procrustes_kge.kernels.strips import Strips
+
 WIDEST = 64  # numbers in a segment: larger matrices do not fit into the registers of a program
 
 
-def can_fuse(device: torch.device, width: int) -> bool:
-    """Say whether the Triton kernels run on this device for segments this wide."""
+def can_fuse(device: torch.device, width: int, entities: int) -> bool:
+    """Say whether the Triton kernels run on this device for segments this wide of so many entities."""
     return (
         device.type == "cuda"
+        and torch.version.hip is None
+        and torch.get_default_dtype() == torch.float32
         and width <= WIDEST
-        and find_spec("triton") is not None
+        and width * entities < 2**31  # indices within a segment are of 32 bits
         and torch.cuda.get_device_capability(device) >= (8, 0)  # the first with products of TF32
+        and find_spec("triton") is not None
+        and _compiles(device)
     )
+
+
+@cache
+def _compiles(device: torch.device) -> bool:
+    """Say whether Triton can build a kernel here: it needs a C compiler, which slim systems lack."""
+    try:
+        from procrustes_kge.kernels.full_batch import FusedSegments
+
+        strips = Strips.of(torch.zeros(1, 3, dtype=torch.int64, device=device), 1, 1)
+        small = FusedSegments(torch.ones(1, 1, 16, device=device), strips)
+        small.train_epoch(0.1, translate=False, by_norm=False, adam=False, near=0.1)
+    except Exception as error:  # whatever it is, plain PyTorch does the same work
+        warnings.warn(f"training in plain PyTorch, as no kernel can be built: {error}", RuntimeWarning, stacklevel=2)
+        return False
+    return True

@@ -1,137 +1,62 @@
-"""One full-batch epoch on the GPU in six kernels: what `fit.train_epoch` does, with few trips through memory.
+"""One full-batch epoch on the GPU in five kernels: what `fit.train_epoch` does, with few trips through memory.
 
     spherise ─ covary: M ─ solve: Q, shifts ─ turn: where questions want their entity ─ arrive: sums, step, centre
 
-A row is a question with at most FEW answers (sums over answers are linear, so a question with more is several rows); a
-tile is up to TILE rows of one relation and direction, a strip up to STRIP such tiles. All programs of a segment run
-side by side, so that its few megabytes stay in the cache of the GPU however often rows are gathered. Every sum has a
-fixed order: results repeat.
+A program goes through a strip of questions, or moves some entities. All programs of a segment run side by side, so that
+its few megabytes stay in the cache of the GPU however often rows are gathered. Every sum has a fixed order: results
+repeat.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from procrustes_kge.linalg import LIFT, POLISH, tiled
+from procrustes_kge.kernels.strips import TILE, Strips
+from procrustes_kge.linalg import LIFT, LIFTS, POLISH, POLISHES
 
-FEW = 16  # answers of a row
-TILE = 64  # rows that a program holds at once
-STRIP = 4  # tiles that a program goes through
-ENTITIES = {"turn": 16, "adam": 32}  # that a program moves
-WARPS = {"turn": 1, "adam": 4}  # of that program
-NOBODY = -1  # where a tile has no row, and a row no further answer
+# By the step that is taken: how many entities a program moves, and with how many warps.
+ENTITIES = {"turn": 16, "adam": 32}
+WARPS = {"turn": 1, "adam": 4}
 
 
-@dataclass(frozen=True)
-class Strips:
-    """The triples of a graph, arranged for the kernels; the same for every segment.
+class Scratch:
+    """Room for what lies between the kernels of one epoch; blocks that are trained one after another may share it."""
 
-    The rows of a direction are sorted by how many answers they have, so that those of a tile have about as many.
-    Relations that are asked for heads less often than for tails are turned round, head for tail: the best map of the
-    inverse is the inverse map, so nothing changes but that M is a sum over fewer questions.
-    """
+    def __init__(self, strips: Strips, segments: int, width: int, device: torch.device) -> None:
+        self.covariances = torch.empty(segments, strips.asking_tails, width, width, device=device)
+        self.sums = torch.empty(segments, strips.asking_tails, 2, width, device=device)
+        self.rotations = torch.empty(segments, strips.relations, width, width, device=device)
+        self.residuals = torch.empty(segments, strips.relations, device=device)
+        self.shifts = torch.empty(segments, 2 * strips.relations, width, device=device)
+        self.pulls = torch.empty(segments, strips.asked.numel(), width, device=device)
 
-    entities: int
-    relations: int
-    answers: Int[Tensor, " answers"]  # entities, or NOBODY: the first answer of each row of a tile, then the second, …
-    asked: Int[Tensor, "tiles rows"]  # the entity that a row asks about, or NOBODY
-    counts: Int[Tensor, "tiles rows"]  # how many answers a row has
-    tiles: Int[Tensor, "tiles 2"]  # where the answers of a tile start, and the most that a row has
-    strips: Int[Tensor, "strips 3"]  # first tile, tile after the last, direction: r asks for tails, r + R for heads
-    bags: Int[Tensor, " directions_and_one"]  # where the strips of each direction start
-    asking_tails: int  # strips
-    triples: Float[Tensor, " relations"]  # how many of each relation
-    degrees: Float[Tensor, " entities"]  # how many of each entity, as head and as tail
-    arrivals: Int[Tensor, " entities_and_one"]  # where each entity's rows start, sorted by the entity they ask about
-    arriving: Int[Tensor, "rows 3"]  # place, relation and answers of the rows in that order
-
-    @classmethod
-    def of(cls, triples: Int[Tensor, "n 3"], entities: int, relations: int) -> Strips:
-        """Arrange triples, on the device where they are."""
-        head, relation, tail = _turned_round(triples, entities, relations).unbind(dim=1)
-        key = torch.cat([relation, relation + relations]) * entities + torch.cat([head, tail])
-        order = key.argsort(stable=True)
-        answers = torch.cat([tail, head])[order]
-        questions, sizes = key[order].unique_consecutive(return_counts=True)
-        # Rows: the answers of a question, FEW at a time.
-        question, piece = _spread((sizes + FEW - 1) // FEW)
-        first = _starts(sizes)[question] + FEW * piece
-        count = torch.minimum(sizes[question] - FEW * piece, sizes.new_tensor(FEW))
-        by_count = ((questions[question] // entities) * (FEW + 1) + FEW - count).argsort(stable=True)
-        question, first, count = question[by_count], first[by_count], count[by_count]
-        asked, direction = questions[question] % entities, questions[question] // entities
-        # Tiles: the rows of a direction, TILE at a time; the last may have room left.
-        place, tile_direction = tiled(torch.bincount(direction, minlength=2 * relations), TILE)
-        tiles, places = torch.bincount(tile_direction, minlength=2 * relations), len(tile_direction) * TILE
-        counts = key.new_zeros(places).index_copy_(0, place, count).view(-1, TILE)
-        depth = counts[:, 0]  # the first row has most
-        offset = _starts(depth * TILE)
-        of_row, number = _spread(count)
-        at = offset[place[of_row] // TILE] + number * TILE + place[of_row] % TILE
-        # Strips: the tiles of a direction, STRIP at a time.
-        strips = (tiles + STRIP - 1) // STRIP
-        strip_direction, strip = _spread(strips)
-        begin = _starts(tiles)[strip_direction] + strip * STRIP
-        end = torch.minimum(begin + STRIP, _starts(tiles)[strip_direction + 1])
-        return cls(
-            entities=entities,
-            relations=relations,
-            answers=key.new_full((int(offset[-1]),), NOBODY).index_copy_(0, at, answers[first[of_row] + number]).int(),
-            asked=key.new_full((places,), NOBODY).index_copy_(0, place, asked).view(-1, TILE).int(),
-            counts=counts.int(),
-            tiles=torch.stack([offset[:-1], depth], dim=1).int(),
-            strips=torch.stack([begin, end, strip_direction], dim=1).int(),
-            bags=_starts(strips).int(),
-            asking_tails=int(strips[:relations].sum()),
-            triples=torch.bincount(relation, minlength=relations).float(),
-            degrees=torch.bincount(torch.cat([head, tail]), minlength=entities).float(),
-            arrivals=_starts(torch.bincount(asked, minlength=entities)).int(),
-            arriving=torch.stack([place, direction % relations, count], dim=1)[asked.argsort(stable=True)].int(),
-        )
-
-
-def _turned_round(triples: Int[Tensor, "n 3"], entities: int, relations: int) -> Int[Tensor, "n 3"]:
-    """Exchange heads and tails in relations that have fewer distinct tails than heads."""
-    heads, tails = (
-        torch.bincount((triples[:, 1] * entities + triples[:, side]).unique() // entities, minlength=relations)
-        for side in (0, 2)
-    )
-    return torch.where((tails < heads)[triples[:, 1], None], triples.flip(1), triples)
-
-
-def _spread(sizes: Int[Tensor, " bags"]) -> tuple[Int[Tensor, " members"], Int[Tensor, " members"]]:
-    """Return, for every member of every bag, its bag and its number in it."""
-    bag = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
-    return bag, torch.arange(len(bag), device=sizes.device) - _starts(sizes)[bag]
-
-
-def _starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:
-    return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
+    @staticmethod
+    def numbers(strips: Strips, width: int) -> int:
+        """Return how many numbers it holds for a segment."""
+        relations, matrix = strips.relations, width * width
+        return strips.asking_tails * (matrix + 2 * width) + relations * (matrix + 1 + 2 * width) + strips.places * width
 
 
 class FusedSegments:
-    """Some segments in training, and room for what lies between the kernels. The plain twin is `fit.Segments`.
+    """Some segments in training, in place. The plain twin is `fit.Segments`.
 
-    Entities that are asked about most often should come first: a program moves neighbours, and waits for the last.
+    Entities that are asked about most often should come first: a program moves neighbours, and waits for the last. The
+    centre of an epoch is summed in the one before: nobody else may move the vectors.
     """
 
-    def __init__(self, vectors: Float[Tensor, "segments entities width"], strips: Strips) -> None:
+    def __init__(
+        self, vectors: Float[Tensor, "segments entities width"], strips: Strips, scratch: Scratch | None = None
+    ) -> None:
         segments, _, width = vectors.shape
-        relations, new = strips.relations, vectors.new_empty
         self.vectors, self.strips = vectors, strips
-        self.covariances = new(segments, strips.asking_tails, width, width)
-        self.sums = new(segments, strips.asking_tails, 2, width)
-        self.rotations, self.residuals = new(segments, relations, width, width), new(segments, relations)
-        self.shifts = new(segments, 2 * relations, width)
-        self.pulls = new(segments, strips.asked.numel(), width)
+        self.scratch = scratch or Scratch(strips, segments, width, vectors.device)
         self.centres, self.taken = vectors.mean(dim=1), 0
 
     @cached_property
@@ -143,52 +68,83 @@ class FusedSegments:
         self, rate: float, *, translate: bool, by_norm: bool, adam: bool, near: float
     ) -> Float[Tensor, " segments"]:
         """Train one epoch in place, and return the loss that it started from."""
-        vectors, strips, precision = self.vectors, self.strips, torch.finfo(torch.float32)
-        segments, entities, width = vectors.shape
-        shape: dict[str, Any] = {"WIDTH": width, "WIDE": max(16, triton.next_power_of_2(width))}
-        rows = (strips.answers, strips.tiles, strips.strips, strips.counts)
-        places, relations = strips.asked.numel(), strips.relations
-        _spherise[(triton.cdiv(entities, TILE), segments)](vectors, self.centres, entities, **shape, ROWS=TILE)
+        with torch.cuda.device_of(self.vectors):  # Triton launches on the current device
+            weights = self._solve(translate, by_norm)
+            self._turn(weights, translate, by_norm)
+            self._move(weights, rate, by_norm, adam, near)
+        residuals = self.scratch.residuals[: len(self.vectors)]
+        return residuals.sqrt().sum(dim=1) if by_norm else residuals.sum(dim=1) / 2
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """What every kernel is compiled for."""
+        width = self.vectors.shape[2]
+        return {"WIDTH": width, "WIDE": max(16, triton.next_power_of_2(width))}
+
+    @property
+    def rows(self) -> tuple[Tensor, ...]:
+        """The questions, as kernels read them."""
+        return self.strips.answers, self.strips.tiles, self.strips.strips, self.strips.counts
+
+    def _solve(self, translate: bool, by_norm: bool) -> Float[Tensor, "segments relations"]:
+        """Spherise, solve all relations, and return the weight of each."""
+        vectors, strips, scratch, precision = self.vectors, self.strips, self.scratch, torch.finfo(torch.float32)
+        segments, entities, _ = vectors.shape
+        _spherise[(triton.cdiv(entities, TILE), segments)](vectors, self.centres, entities, **self.shape, ROWS=TILE)
         _covary[(strips.asking_tails, segments)](
-            *(vectors, *rows, strips.asked, self.covariances, self.sums, entities),
-            **shape,
+            *(vectors, *self.rows, strips.asked, scratch.covariances, scratch.sums, entities),
+            **self.shape,
             ROWS=TILE // 2,
             TILE=TILE,
             num_warps=2,
         )
-        _solve[(relations, segments)](
-            *(self.covariances, self.sums, strips.bags, strips.triples, self.rotations, self.shifts, self.residuals),
+        _solve[(strips.relations, segments)](
+            *(scratch.covariances, scratch.sums, strips.bags, strips.triples),
+            *(scratch.rotations, scratch.shifts, scratch.residuals),
             *(strips.asking_tails, *LIFT, *POLISH, precision.eps**0.5, precision.tiny),
-            **shape,
+            **self.shape,
+            LIFTS=LIFTS,
+            POLISHES=POLISHES,
             TRANSLATE=translate,
             num_warps=2,
         )
-        weights = self.residuals
-        if by_norm:
-            noise = 10 * precision.eps * strips.triples.clamp_min(1)
-            weights = torch.where(weights > noise, weights.clamp_min(precision.eps).rsqrt(), 0)
-        _turn[(len(strips.strips), segments)](
-            *(vectors, *rows, self.rotations, self.shifts, weights, self.pulls, entities, places, relations),
-            **shape,
+        residuals = scratch.residuals[:segments]
+        if not by_norm:
+            return residuals  # not read
+        noise = 10 * precision.eps * strips.triples.clamp_min(1)
+        return torch.where(residuals > noise, residuals.clamp_min(precision.eps).rsqrt(), 0)
+
+    def _turn(self, weights: Float[Tensor, "segments relations"], translate: bool, by_norm: bool) -> None:
+        """Write down where every question wants its entity."""
+        strips, scratch = self.strips, self.scratch
+        _turn[(len(strips.strips), len(self.vectors))](
+            *(self.vectors, *self.rows, scratch.rotations, scratch.shifts, weights, scratch.pulls),
+            *(strips.entities, strips.places, strips.relations),
+            **self.shape,
             TILE=TILE,
             TRANSLATE=translate,
             BY_NORM=by_norm,
         )
+
+    def _move(
+        self, weights: Float[Tensor, "segments relations"], rate: float, by_norm: bool, adam: bool, near: float
+    ) -> None:
+        """Move every entity, and sum up where all are then."""
+        (segments, entities, width), strips, step = self.vectors.shape, self.strips, "adam" if adam else "turn"
         self.taken += 1
-        mean, square = self.moments if adam else (vectors, vectors)
-        step = "adam" if adam else "turn"
-        parts = vectors.new_empty(segments, triton.cdiv(entities, ENTITIES[step]), width)
+        grown = 1 - 0.9**self.taken, 1 - 0.999**self.taken
+        parts = self.vectors.new_empty(segments, triton.cdiv(entities, ENTITIES[step]), width)
         _arrive[(parts.shape[1], segments)](
-            *(vectors, self.pulls, strips.arrivals, strips.arriving, strips.degrees, weights, mean, square, parts),
-            *(entities, places, relations, rate, near, 1 - 0.9**self.taken, 1 - 0.999**self.taken, precision.tiny),
-            **shape,
+            *(self.vectors, self.scratch.pulls, strips.arrivals, strips.arriving, strips.degrees, weights),
+            *(self.moments if adam else (parts, parts)),
+            *(parts, entities, strips.places, strips.relations, rate, near, *grown, torch.finfo(torch.float32).tiny),
+            **self.shape,
             ROWS=ENTITIES[step],
             BY_NORM=by_norm,
             ADAM=adam,
             num_warps=WARPS[step],
         )
         torch.sum(parts, dim=1, out=self.centres).div_(entities)
-        return self.residuals.sqrt().sum(dim=1) if by_norm else self.residuals.sum(dim=1) / 2
 
 
 @triton.jit
@@ -262,7 +218,7 @@ def _polynomial(turned, a, b, c):
 def _solve(
     covariances, sums, bags, triples, rotations, shifts, residuals, asking_tails, lift_a, lift_b, lift_c, polish_a,
     polish_b, polish_c, eps, tiny,
-    WIDTH: tl.constexpr, WIDE: tl.constexpr, TRANSLATE: tl.constexpr,
+    WIDTH: tl.constexpr, WIDE: tl.constexpr, LIFTS: tl.constexpr, POLISHES: tl.constexpr, TRANSLATE: tl.constexpr,
 ):  # fmt: skip
     """Solve one relation of one segment: Q by products of M, the shifts of both ways, and ‖H Q + b − T‖²."""
     relation, relations, segment = tl.program_id(0), tl.num_programs(0), tl.program_id(1).to(tl.int64)
@@ -288,9 +244,9 @@ def _solve(
     sign = tl.where(columns % 2 == 0, 1.0, -1.0)
     turned = matrix + tl.where((columns[:, None] == columns[None, :]) & square, eps * size * sign[:, None], 0.0)
     turned /= tl.maximum(tl.sqrt(tl.sum(tl.sum(turned * turned, axis=1), axis=0)), tiny)
-    for _ in range(7):
+    for _ in range(LIFTS):
         turned = _polynomial(turned, lift_a, lift_b, lift_c)
-    for _ in range(3):
+    for _ in range(POLISHES):
         turned = _polynomial(turned, polish_a, polish_b, polish_c)
     at = segment * relations + relation
     tl.store(rotations + at * WIDTH * WIDTH + inside, turned, mask=square)
