@@ -63,13 +63,15 @@ def main() -> None:
     parser.add_argument("datasets", nargs="*", metavar="DATASET", default=["wn18rr", "fb15k-237"])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--no-pykeen", action="store_true")
-    parser.add_argument("--no-growth", action="store_true")
+    growing = parser.add_mutually_exclusive_group()
+    growing.add_argument("--no-growth", action="store_true")
+    growing.add_argument("--growth-alone", action="store_true")
     parser.add_argument("--folder", type=Path, default=records.RESULTS)
     parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
     arguments = parser.parse_args()
     device = choose_device(arguments.device)
     about = {"commit": arguments.commit, "device": device_name(device)}
-    for dataset in arguments.datasets:
+    for dataset in [] if arguments.growth_alone else arguments.datasets:
         rates, timings = speed(read_graph(dataset), arguments.device, not arguments.no_pykeen)
         print(f"{dataset}: {rates}\n{Timing.heading()}", flush=True)
         done = []
