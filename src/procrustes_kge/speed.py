@@ -28,7 +28,7 @@ from procrustes_kge.recipes import Settings, changed, learn, recipe
 from procrustes_kge.threads import threads
 
 FLOAT = 4  # bytes
-EPOCHS = 5  # timed together
+MOST_EPOCHS = 50  # timed together
 SHORT = 20  # epochs of a short training with negatives
 A_MILLION = 10**6
 
@@ -113,11 +113,13 @@ def full_batch_epoch(graph: Graph, settings: FitSettings, rates: Rates) -> Timin
         training = FullBatch(graph, settings, device, None)
         blocks = [training.start(numbers) for numbers in training.blocks(range(settings.segments))]
 
-        def epochs() -> None:
-            goal = blocks[0].epoch + EPOCHS
+        def epochs(count: int) -> None:
+            goal = blocks[0].epoch + count
             list(training.over_blocks(partial(training.advance, goal=goal), blocks))
 
-        each = best_of(epochs, device) / EPOCHS
+        # As many together as take about a second: the longer a timing, the more of what else goes on is in it.
+        together = max(1, min(MOST_EPOCHS, round(1 / best_of(lambda: epochs(1), device, times=1))))
+        each = best_of(lambda: epochs(together), device) / together
     # Vectors, and Adam's two moments, read and written once; H Q and two pulls, a product each.
     tables = 6.0 if settings.step == "adam" else 2.0
     moved = tables * FLOAT * len(graph.entities) * settings.dim
