@@ -579,13 +579,14 @@ def test_a_gpu_learns_what_the_cpu_learns(way):
 
 @on_a_gpu
 @every_way
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_the_host_waits_for_a_gpu_once_an_epoch(way):
     training = Training(rotated_graph(), small(way, device="cuda"), torch.device("cuda"))
     training.train_epoch()
     steps = training.epoch_steps()
     next(steps)  # dealing an epoch waits
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         for _ in steps:
             pass
     finally:

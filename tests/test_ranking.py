@@ -495,3 +495,23 @@ def test_seen_only_ranks_the_triples_that_pykeen_keeps(seed):
     assert torch.equal(evaluation.ranks.seen, chosen.repeat(2))
     results = pykeen_evaluation(table, graph, graph.test[chosen]).finalize()
     assert evaluation.seen_only.as_dict() == pytest.approx(figures(results, "both", "realistic"), rel=1e-12, abs=1e-12)
+
+
+def test_where_scores_find_no_room_fewer_are_held_at_once(monkeypatch):
+    graph = random_graph(12, 3, 60)
+    table = random_table(graph)
+    expected = evaluate(table, graph)
+    count, sizes = ranking.count_places, []
+
+    def crowded(scores, *others):
+        sizes.append(len(scores))
+        if len(scores) > 3:
+            raise torch.OutOfMemoryError
+        return count(scores, *others)
+
+    monkeypatch.setattr(ranking, "count_places", crowded)
+    assert evaluate(table, graph).as_dict() == expected.as_dict()
+    assert max(sizes) > 3
+    monkeypatch.setattr(ranking, "count_places", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError))
+    with pytest.raises(torch.OutOfMemoryError):
+        evaluate(table, graph)

