@@ -188,12 +188,13 @@ def rank(
     workers: int = 0,
 ) -> Ranks:
     """Return the ranks of the triples' tails, then of their heads; without `known`, all splits are known."""
-    encoded = model.encode(graph)
     head, relation, tail = triples.unbind(dim=1)
     asked = torch.cat([head, tail])
     relations = torch.cat([relation, relation + len(graph.relations)])
     answers = torch.cat([tail, head])
-    probe = model.query(encoded, asked[:1], relations[:1])
+    with torch.no_grad():
+        encoded = model.encode(graph)
+        probe = model.query(encoded, asked[:1], relations[:1])
     device = probe.device
     filtered = KnownAnswers.of(graph, device=device) if known is None else known.to(device)
 
@@ -205,7 +206,8 @@ def rank(
 
     def counted(chunk: Tensor) -> Tensor:
         places = (asked[chunk].to(device), relations[chunk].to(device))
-        scores = model.scores(encoded, model.query(encoded, *places))
+        with torch.no_grad():  # here, since it holds for one thread alone
+            scores = model.scores(encoded, model.query(encoded, *places))
         return count_places(scores, answers[chunk].to(device), *filtered.look_up(*places)).cpu()
 
     def counted_somehow(chunk: Tensor) -> Tensor:

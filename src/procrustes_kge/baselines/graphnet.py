@@ -1,0 +1,316 @@
+"""Models that look at the neighbours of an entity.
+
+An edge brings an entity the answer to one of its questions: of a triple (h, r, t), t arrives at h by direction r, and h
+arrives at t by direction r + R.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import embedding_bag
+
+from procrustes_kge.baselines.parts import Embedded, Encoded, dot
+from procrustes_kge.errors import InputError
+from procrustes_kge.linalg import bag_sum, starts, tiled
+from procrustes_kge.relational import TILE
+
+
+class Connected(Embedded):
+    """A model that keeps its edges as tables of indices, so that what is saved answers without the graph."""
+
+    def keep(self, **tables: Int[Tensor, " _"]) -> None:
+        """Keep tables of indices, which move and are saved with the model."""
+        for name, table in tables.items():
+            self.register_buffer(name, table)
+        self.register_load_state_dict_pre_hook(_make_room)
+
+
+def _make_room(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
+    """Let a model of other edges, or of none, take those that were saved."""
+    for name, table in list(module.named_buffers(recurse=False)):
+        if prefix + name in state:
+            setattr(module, name, table.new_empty(state[prefix + name].shape))
+
+
+def arrivals(
+    edges: Int[Tensor, "n 3"], relations: int
+) -> tuple[Int[Tensor, " arrivals"], Int[Tensor, " arrivals"], Int[Tensor, " arrivals"]]:
+    """Return where each edge arrives, by which direction, and from where: every triple twice."""
+    head, relation, tail = edges.long().unbind(dim=1)
+    return torch.cat([head, tail]), torch.cat([relation, relation + relations]), torch.cat([tail, head])
+
+
+def weighted_sum(
+    rows: Float[Tensor, "rows width"],
+    members: Int[Tensor, " members"],
+    offsets: Int[Tensor, " bags_and_one"],
+    weights: Float[Tensor, " members"],
+) -> Float[Tensor, "bags width"]:
+    """Return Σ w_m rows[m] over the members of every bag, without writing down what a member adds."""
+    return embedding_bag(members, rows, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+
+
+class RGCN(Connected):
+    """x_i ← ReLU(W_self x_i + Σ_r 1/deg Σ_j W_r x_j) in layers, then DistMult (Schlichtkrull et al., 2018).
+
+    As W_r is linear, the senders of a question (receiver, direction) are added up first and turned once. Questions are
+    sorted by direction and cut into tiles, so that one batched product turns them all.
+    """
+
+    senders: Int[Tensor, " arrivals"]  # question after question
+    offsets: Int[Tensor, " rows_and_one"]  # where the senders of each question start
+    tiles: Int[Tensor, " tiles"]  # the direction of each
+    arriving: Int[Tensor, " questions"]  # their rows, receiver after receiver
+    arrived: Int[Tensor, " entities_and_one"]  # where the rows of each receiver start
+
+    def __init__(
+        self,
+        entities: int,
+        relations: int,
+        edges: Int[Tensor, "n 3"],
+        dim: int = 500,
+        layers: int = 2,
+        blocks: int = 100,
+        edge_dropout: float = 0.4,
+        query_dropout: float = 0.0,
+        inverses: bool = False,
+    ) -> None:
+        super().__init__(entities, relations, dim, dim, inverses)
+        if blocks < 1 or dim % blocks:
+            below = dim // max(1, blocks) * blocks
+            tries = [f"dimension {each}" for each in (below, below + blocks) if each > 0] or ["1 block"]
+            raise InputError(f"dimension {dim} does not divide into {blocks} blocks; try {' or '.join(tries)}")
+        width = dim // blocks
+        self.own = nn.Parameter(torch.empty(layers, dim, dim).normal_(std=dim**-0.5))
+        self.maps = nn.Parameter(torch.empty(layers, 2 * relations, blocks, width, width).normal_(std=width**-0.5))
+        self.edge_drop, self.query_drop = nn.Dropout(edge_dropout), nn.Dropout(query_dropout)
+        for table in (self.entities, self.relations):
+            nn.init.xavier_normal_(table)
+        self._arrange(*arrivals(edges, relations), entities, 2 * relations)
+
+    def _arrange(self, receivers: Tensor, directions: Tensor, senders: Tensor, entities: int, ways: int) -> None:
+        key = directions * entities + receivers
+        order = key.argsort(stable=True)
+        questions, sizes = key[order].unique_consecutive(return_counts=True)
+        asking = questions % entities
+        rows, tiles = tiled(torch.bincount(questions // entities, minlength=ways), TILE)
+        self.keep(
+            senders=senders[order],
+            offsets=starts(sizes.new_zeros(len(tiles) * TILE).index_copy_(0, rows, sizes)),
+            tiles=tiles,
+            arriving=rows[asking.argsort(stable=True)],
+            arrived=starts(torch.bincount(asking, minlength=entities)),
+        )
+
+    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
+        """Return the same vectors: DistMult cannot tell head from tail."""
+        return relations
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the entities after all layers; there is no ReLU after the last."""
+        tables = super().encode()
+        points = tables.entities
+        for layer, (own, maps) in enumerate(zip(self.own, self.maps, strict=True)):
+            points = points.relu() if layer else points
+            points = points @ own + self.received(points, maps)
+        return tables._replace(entities=points)
+
+    def received(
+        self, points: Float[Tensor, "n d"], maps: Float[Tensor, "directions blocks width width"]
+    ) -> Float[Tensor, "n d"]:
+        """Return Σ_r 1/deg Σ_j W_r x_j; in training some edges bring nothing, and the others more for it."""
+        sizes = self.offsets.diff()
+        shares = sizes.repeat_interleave(sizes, output_size=len(self.senders)).to(points.dtype).reciprocal()
+        sums = weighted_sum(points, self.senders, self.offsets, self.edge_drop(shares))
+        cut = sums.view(len(self.tiles), TILE, *maps.shape[1:3])
+        turned = torch.einsum("thbi,tbio->thbo", cut, maps[self.tiles])
+        return bag_sum(turned.reshape(sums.shape), self.arriving, self.arrived)
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return h ∘ r."""
+        return self.query_drop(encoded.entities[heads] * encoded.relations[relations])
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return q · t."""
+        return dot(queries, encoded, candidates)
+
+
+class SACN(Connected):
+    """X ← drop(tanh(BN(Â X W))) twice, Â = I + Σ_r α_r A_r, then Conv-TransE (Shang et al., 2019)."""
+
+    senders: Int[Tensor, " arrivals"]  # receiver after receiver
+    directions: Int[Tensor, " arrivals"]  # by which each arrives
+    offsets: Int[Tensor, " entities_and_one"]  # where the senders of each receiver start
+
+    def __init__(
+        self,
+        entities: int,
+        relations: int,
+        edges: Int[Tensor, "n 3"],
+        dim: int = 200,
+        input_dim: int = 100,
+        filters: int = 200,
+        kernel: int = 5,
+        input_dropout: float = 0.0,
+        feature_dropout: float = 0.25,
+        query_dropout: float = 0.25,
+        graph_dropout: float = 0.25,
+    ) -> None:
+        super().__init__(entities, relations, input_dim, dim, inverses=True)
+        if kernel < 1 or kernel % 2 == 0:
+            tries = " or ".join(str(each) for each in (kernel - 1, kernel + 1) if each > 0) or "1"
+            raise InputError(f"kernel {kernel}, expected an odd number, which has a middle; try {tries}")
+        self.strengths = nn.Parameter(torch.ones(2, 2 * relations))  # an edge starts as strong as a self-loop
+        # BN takes away what all rows share: a bias before it would do nothing, and its own shift stands for b.
+        self.weights = nn.ModuleList(nn.Linear(size, dim, bias=False) for size in (input_dim, dim))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(2))
+        self.graph_drop = nn.Dropout(graph_dropout)
+        self.features = nn.Sequential(
+            *(nn.BatchNorm1d(2), nn.Dropout(input_dropout)),
+            nn.Conv1d(2, filters, kernel, padding=kernel // 2, bias=False),
+            *(nn.BatchNorm1d(filters), nn.ReLU(), nn.Dropout(feature_dropout)),
+        )
+        self.projection = nn.Sequential(
+            *(nn.Flatten(), nn.Linear(filters * dim, dim), nn.Dropout(query_dropout)),
+            *(nn.BatchNorm1d(dim), nn.ReLU()),
+        )
+        for table in (self.entities, self.relations):
+            nn.init.xavier_normal_(table)
+        receivers, directions, senders = arrivals(edges, relations)
+        order = receivers.argsort(stable=True)
+        offsets = starts(torch.bincount(receivers, minlength=entities))
+        self.keep(senders=senders[order], directions=directions[order], offsets=offsets)
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the entities after both layers."""
+        tables = super().encode()
+        points = tables.entities
+        for strengths, weights, norm in zip(self.strengths, self.weights, self.norms, strict=True):
+            # Â X before W, which makes rows wider as a rule.
+            around = points + weighted_sum(points, self.senders, self.offsets, strengths[self.directions])
+            points = self.graph_drop(norm(weights(around)).tanh())
+        return tables._replace(entities=points)
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return what the filters see in head and relation, one above the other."""
+        pairs = torch.stack([encoded.entities[heads], encoded.relations[relations]], dim=1)
+        return self.projection(self.features(pairs))
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return q · t."""
+        return dot(queries, encoded, candidates)
+
+
+class A2N(Connected):
+    """q = W_h [h; Σ a_i n_i] ∘ r, n_i = W_n [r_i; e_i], a = softmax((h ∘ r) · n_i) (Bansal et al., 2019).
+
+    An edge is one number, (receiver · 2R + direction) · N + sender; sorted, these numbers list the neighbours of one
+    entity after the other, and an edge is found by bisection.
+    """
+
+    keys: Int[Tensor, " arrivals"]
+    offsets: Int[Tensor, " entities_and_one"]  # where the neighbours of each entity start
+
+    def __init__(
+        self,
+        entities: int,
+        relations: int,
+        edges: Int[Tensor, "n 3"],
+        dim: int = 512,
+        most: int = 200,
+        query_dropout: float = 0.0,
+    ) -> None:
+        super().__init__(entities, relations, dim, dim, inverses=True)
+        if most < 1:
+            raise InputError(f"at most {most} neighbours, expected a whole number of at least 1; try 200")
+        self.most = most
+        self.neighbour, self.joint = (nn.Linear(2 * dim, dim, bias=False) for _ in range(2))
+        self.dropout = nn.Dropout(query_dropout)
+        for table in (self.entities, self.relations):
+            nn.init.xavier_normal_(table)
+        receivers, directions, senders = arrivals(edges, relations)
+        offsets = starts(torch.bincount(receivers, minlength=entities))
+        self.keep(keys=self.key(receivers, directions, senders).sort().values, offsets=offsets)
+
+    def key(
+        self, receivers: Int[Tensor, "*edges"], directions: Int[Tensor, "*more edges"], senders: Int[Tensor, "*edges"]
+    ) -> Int[Tensor, ...]:
+        """Return the number of each edge."""
+        return (receivers * len(self.relations) + directions) * len(self.entities) + senders
+
+    def query(
+        self,
+        encoded: Encoded,
+        heads: Int[Tensor, " b"],
+        relations: Int[Tensor, " b"],
+        answers: Int[Tensor, " b"] | None = None,
+    ) -> Float[Tensor, "b d"]:
+        """Return the head seen with its neighbours, times the relation; the edge from a given answer is not seen."""
+        head, relation = encoded.entities[heads], encoded.relations[relations]
+        edges, present = self.neighbours(heads, relations, answers)
+        sender, direction = edges % len(self.entities), edges // len(self.entities) % len(self.relations)
+        pairs = torch.cat([encoded.relations[direction], encoded.entities[sender]], dim=-1)
+        # (h ∘ r) · W_n p = (W_nᵀ (h ∘ r)) · p and Σ a_i W_n p_i = W_n Σ a_i p_i: no n_i has to exist.
+        asked = (head * relation) @ self.neighbour.weight
+        likeness = (pairs @ asked[..., None]).squeeze(-1).masked_fill(~present, torch.finfo(pairs.dtype).min)
+        attention = likeness.softmax(dim=-1) * present  # padding weighs nothing even where there is only padding
+        around = self.neighbour((attention[:, None] @ pairs).squeeze(1))
+        return self.dropout(self.joint(torch.cat([head, around], dim=-1)) * relation)
+
+    def neighbours(
+        self, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], answers: Int[Tensor, " b"] | None
+    ) -> tuple[Int[Tensor, "b width"], Bool[Tensor, "b width"]]:
+        """Return the edges that each head sees, and which of them are there at all."""
+        counts, hidden = self.offsets.diff()[heads], []
+        if answers is not None:
+            hidden = list(zip(*self.runs(heads, relations, answers), strict=True))
+            counts = counts - sum(size for _, size in hidden)
+        places, present = self.kept(counts)
+        for first, size in hidden:  # places behind what is hidden move on
+            places = places + size[:, None] * (places >= first[:, None])
+        return self.keys[torch.where(present, self.offsets[heads, None] + places, 0)], present
+
+    def runs(
+        self, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], answers: Int[Tensor, " b"]
+    ) -> tuple[Int[Tensor, "two b"], Int[Tensor, "two b"]]:
+        """Return where the asked triples stand among the neighbours of their heads, and how often, first places first.
+
+        A triple from an entity to itself arrives there by both directions; the others by the one that asks.
+        """
+        ways = len(self.relations)
+        directions = torch.stack([relations, (relations + ways // 2) % ways]).sort(dim=0).values
+        keys = self.key(heads, directions, answers)
+        first, behind = (torch.searchsorted(self.keys, keys, right=right) for right in (False, True))
+        meant = (directions == relations) | (heads == answers)
+        return first - self.offsets[heads], (behind - first) * meant
+
+    def kept(self, counts: Int[Tensor, " b"]) -> tuple[Int[Tensor, "b width"], Bool[Tensor, "b width"]]:
+        """Return the places of the neighbours that are kept, of so many, and which of the places are taken.
+
+        Where there are too many, evaluation keeps the first. Training cuts their list, begun anywhere, into strips of
+        nearly equal length and draws one of each: all are kept as often, none twice, and what is drawn is spread out.
+        """
+        width = min(self.most, max(counts.tolist(), default=0))
+        slots, counts = torch.arange(width, device=counts.device).expand(len(counts), -1), counts[:, None]
+        present = slots < counts
+        if not self.training:
+            return slots, present
+        strips = slots * counts // self.most
+        lengths = ((slots + 1) * counts // self.most - strips).clamp_min(1)
+        dice = torch.randint(2**40, (2, *slots.shape), device=slots.device)
+        drawn = (dice[0, :, :1] + strips + dice[1] % lengths) % counts.clamp_min(1)
+        return torch.where(counts > self.most, drawn, slots), present
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return q · t."""
+        return dot(queries, encoded, candidates)

@@ -1,0 +1,100 @@
+"""What the baselines share: tables of vectors, and ways to compare a query with entities.
+
+A model turns a question (entity, direction) into a query, and compares the query with entities. Direction r asks for
+the tails of relation r, r + R for its heads.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from procrustes_kge.errors import InputError
+
+SCORES_AT_ONCE = 2**27  # numbers of an intermediate result, where comparing needs one
+
+
+class Encoded(NamedTuple):
+    """The tables that questions are asked of: made once per step or evaluation."""
+
+    entities: Float[Tensor, "n d"]
+    relations: Float[Tensor, "directions k"]
+    biases: Float[Tensor, " n"] | None = None
+
+
+class Embedded(nn.Module):
+    """A model whose tables are learned as they are; the others compute theirs from such tables.
+
+    With `inverses` a relation has vectors of its own for each direction; without, `backwards` makes those that ask for
+    heads from those that ask for tails.
+    """
+
+    def __init__(self, entities: int, relations: int, dim: int, relation_dim: int, inverses: bool) -> None:
+        super().__init__()
+        self.entities = nn.Parameter(torch.empty(entities, dim))
+        self.relations = nn.Parameter(torch.empty(relations * (2 if inverses else 1), relation_dim))
+        self.inverses = inverses
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the tables."""
+        relations = self.relations
+        return Encoded(self.entities, relations if self.inverses else torch.cat([relations, self.backwards(relations)]))
+
+    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
+        """Return the vectors that ask for heads."""
+        raise NotImplementedError
+
+    def factors(
+        self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], tails: Int[Tensor, " b"]
+    ) -> list[Float[Tensor, "b _"]]:
+        """Return the numbers of a triple that a regulariser keeps small."""
+        return [encoded.entities[heads], encoded.relations[relations], encoded.entities[tails]]
+
+
+def dot(
+    queries: Float[Tensor, "b d"], encoded: Encoded, candidates: Int[Tensor, "b k"] | None = None
+) -> Float[Tensor, "b _"]:
+    """Return q · t, plus the bias of t where there is one."""
+    if candidates is None:
+        products, biases = queries @ encoded.entities.T, encoded.biases
+    else:
+        products = (encoded.entities[candidates] @ queries[..., None]).squeeze(-1)
+        biases = None if encoded.biases is None else encoded.biases[candidates]
+    return products if biases is None else products + biases
+
+
+def grouped_distance(
+    queries: Float[Tensor, "b d"],
+    entities: Float[Tensor, "n d"],
+    group: int,
+    candidates: Int[Tensor, "b k"] | None = None,
+) -> Float[Tensor, "b _"]:
+    """Return Σ ‖q_g − t_g‖₂ over groups of so many numbers; one group of all numbers is the distance itself."""
+    if candidates is not None:
+        apart = queries[:, None] - entities[candidates]
+        return lengths(apart.unflatten(-1, (-1, group))).sum(dim=-1)
+    ours, theirs = (table.unflatten(-1, (-1, group)).transpose(0, 1) for table in (queries, entities))
+    total = queries.new_zeros(len(queries), len(entities))
+    for some, others in zip(*(each.split(_groups_at_once(total)) for each in (ours, theirs)), strict=True):
+        # Not by a product, which loses the digits of near neighbours.
+        total = total + torch.cdist(some, others, compute_mode="donot_use_mm_for_euclid_dist").sum(dim=0)
+    return total
+
+
+def _groups_at_once(total: Tensor) -> int:
+    return max(1, SCORES_AT_ONCE // max(1, total.numel()))
+
+
+def lengths(vectors: Float[Tensor, "*shape width"]) -> Float[Tensor, "*shape"]:
+    """Return ‖x‖₂, whose gradient at zero is zero instead of undefined."""
+    squares = vectors.square().sum(dim=-1)
+    return torch.where(squares > 0, squares.clamp_min(torch.finfo(squares.dtype).tiny).sqrt(), 0)
+
+
+def check_multiple(dim: int, of: int, what: str) -> None:
+    """Refuse a vector that cannot be cut into equal parts."""
+    if dim % of:
+        raise InputError(f"dimension {dim} does not divide into {what}; try {dim - dim % of or of}")

@@ -1,0 +1,164 @@
+"""Relations that turn entities."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import normalize, softplus
+
+from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, dot, grouped_distance
+
+
+class RotatE(Embedded):
+    """q = h e^{iθ} on complex numbers, compared by γ − Σ |q_k − t_k| (Sun et al., 2019).
+
+    A complex number is two neighbours of a vector.
+    """
+
+    def __init__(
+        self, entities: int, relations: int, dim: int = 1000, margin: float = 6.0, inverses: bool = False
+    ) -> None:
+        check_multiple(dim, 2, "complex numbers")
+        super().__init__(entities, relations, dim, dim // 2, inverses)
+        self.margin = margin
+        nn.init.uniform_(self.entities, -(reach := (margin + 2) / (dim // 2)), reach)
+        nn.init.uniform_(self.relations, -math.pi, math.pi)
+
+    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
+        """Return the turns back."""
+        return -relations
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the head, each of its complex numbers turned."""
+        return _turned(encoded.entities[heads], encoded.relations[relations])
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return the margin minus the sum of distances."""
+        return self.margin - grouped_distance(queries, encoded.entities, 2, candidates)
+
+
+class OTE(Embedded):
+    """An orthogonal matrix and scales per group of numbers: q_g = h_g diag(eˢ) Q (Tang et al., 2020).
+
+    Q are the orthonormalised rows of W. Heads are asked for by t_g diag(e⁻ˢ) Qᵀ, which is not quite the way back.
+    """
+
+    def __init__(self, entities: int, relations: int, dim: int = 400, group: int = 4, margin: float = 5.0) -> None:
+        check_multiple(dim, group, f"groups of {group}")
+        super().__init__(entities, relations, dim, dim * (group + 1), inverses=False)
+        self.group, self.margin = group, margin
+        nn.init.uniform_(self.entities, -0.01, 0.01)
+        nn.init.normal_(self.relations[:, : dim * group])
+        nn.init.zeros_(self.relations[:, dim * group :])
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the entities, and the matrix of each group for each direction."""
+        matrices, scales = self.relations.split([self.entities.shape[1] * self.group, self.entities.shape[1]], dim=1)
+        turns = orthonormal_rows(matrices.unflatten(1, (-1, self.group, self.group)))
+        scales = scales.unflatten(1, (-1, self.group))[..., None]
+        both = torch.cat([scales.exp() * turns, (-scales).exp() * turns.mT])
+        return Encoded(self.entities, both.flatten(1))
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the head, each of its groups scaled and turned."""
+        groups = encoded.entities[heads].unflatten(1, (-1, 1, self.group))
+        return (groups @ encoded.relations[relations].unflatten(1, (-1, self.group, self.group))).flatten(1)
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return the margin minus the sum of distances."""
+        return self.margin - grouped_distance(queries, encoded.entities, self.group, candidates)
+
+
+class RotH(Embedded):
+    """Givens rotations between two translations in hyperbolic space: −d(q, t)² + b_h + b_t (Chami et al., 2020).
+
+    A relation has its own curvature c; entities are tangent vectors at the origin, carried there by exp₀. A query
+    carries its curvature and the bias of its head along, as its last two numbers.
+    """
+
+    def __init__(self, entities: int, relations: int, dim: int = 500, scale: float = 1e-3) -> None:
+        check_multiple(dim, 2, "planes")
+        super().__init__(entities, relations, dim, 2 * dim + dim // 2 + 1, inverses=True)
+        self.biases = nn.Parameter(torch.zeros(entities))
+        nn.init.normal_(self.entities, std=scale)
+        nn.init.normal_(self.relations[:, : 2 * dim], std=scale)
+        nn.init.uniform_(self.relations[:, 2 * dim : -1], -math.pi, math.pi)
+        nn.init.ones_(self.relations[:, -1:])
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the tables, with the biases of entities."""
+        return Encoded(self.entities, self.relations, self.biases)
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return where the answer should lie, and the curvature there and the bias of the head."""
+        dim = encoded.entities.shape[1]
+        first, second, angles, raw = encoded.relations[relations].split([dim, dim, dim // 2, 1], dim=1)
+        curvature = softplus(raw)
+        moved = _added(_carried(encoded.entities[heads], curvature), _carried(first, curvature), curvature)
+        moved = _added(_turned(moved, angles), _carried(second, curvature), curvature)
+        biases = encoded.entities.new_zeros(len(heads)) if encoded.biases is None else encoded.biases[heads]
+        return torch.cat([moved, curvature, biases[:, None]], dim=1)
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return minus the squared distance plus both biases, by one product of queries and entities."""
+        points, c, head_biases = queries[:, :-2], queries[:, -2:-1], queries[:, -1:]
+        size = torch.linalg.vector_norm(encoded.entities, dim=1).clamp_min(_TINY)
+        along = dot(points, Encoded(encoded.entities / size[:, None], encoded.relations), candidates)
+        size = size[None] if candidates is None else size[candidates]
+        reach = torch.tanh(c.sqrt() * size) / c.sqrt()  # of the candidate, carried into hyperbolic space
+        squared = points.square().sum(dim=1, keepdim=True)
+        one, two = 1 - 2 * c * reach * along + c * reach.square(), 1 - c * squared
+        above = one.square() * squared + two.square() * reach.square() - 2 * one * two * reach * along
+        below = (1 - 2 * c * reach * along + (c * reach).square() * squared).clamp_min(_TINY)
+        apart = (c * above.clamp_min(_TINY)).sqrt() / below
+        distance = 2 / c.sqrt() * torch.atanh(apart.clamp(max=1 - _EDGE))
+        biases = encoded.entities.new_zeros(len(encoded.entities)) if encoded.biases is None else encoded.biases
+        return head_biases + (biases if candidates is None else biases[candidates]) - distance.square()
+
+
+_TINY, _EDGE = 1e-15, 1e-5  # next to zero; how far from the rim of hyperbolic space points stay
+
+
+def _turned(vectors: Float[Tensor, "b d"], angles: Float[Tensor, "b planes"]) -> Float[Tensor, "b d"]:
+    """Turn each pair of neighbouring numbers by an angle."""
+    first, second = vectors.unflatten(1, (-1, 2)).unbind(dim=-1)
+    cosine, sine = angles.cos(), angles.sin()
+    return torch.stack([first * cosine - second * sine, first * sine + second * cosine], dim=-1).flatten(1)
+
+
+def _carried(tangents: Float[Tensor, "b d"], curvature: Float[Tensor, "b 1"]) -> Float[Tensor, "b d"]:
+    """Return exp₀(u) = tanh(√c ‖u‖) u / (√c ‖u‖), kept off the rim."""
+    root = curvature.sqrt()
+    reach = torch.tanh(root * torch.linalg.vector_norm(tangents, dim=1, keepdim=True)).clamp(max=1 - _EDGE) / root
+    return reach * normalize(tangents, dim=1, eps=_TINY)
+
+
+def _added(left: Tensor, right: Tensor, c: Float[Tensor, "b 1"]) -> Float[Tensor, "b d"]:
+    """Return the Möbius sum x ⊕ y, kept off the rim."""
+    product, ours, theirs = (
+        (one * other).sum(dim=1, keepdim=True) for one, other in ((left, right), (left, left), (right, right))
+    )
+    above = (1 + 2 * c * product + c * theirs) * left + (1 - c * ours) * right
+    point = above / (1 + 2 * c * product + c.square() * ours * theirs).clamp_min(_TINY)
+    length = torch.linalg.vector_norm(point, dim=1, keepdim=True).clamp_min(_TINY)
+    return point * ((1 - _EDGE) / (c.sqrt() * length)).clamp(max=1)
+
+
+def orthonormal_rows(matrices: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch n n"]:
+    """Return the rows, each made orthogonal to those before it and of length one (Gram–Schmidt)."""
+    done = matrices[..., :0, :]
+    for row in matrices.split(1, dim=-2):
+        left = row
+        for _ in range(2):  # the second time for what rounding left over
+            left = left - (left @ done.mT) @ done
+        done = torch.cat([done, normalize(left, dim=-1)], dim=-2)
+    return done

@@ -1,0 +1,45 @@
+"""Relations that move entities."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from procrustes_kge.baselines.parts import Embedded, Encoded, grouped_distance
+
+
+class TransE(Embedded):
+    """q = h + r, compared by γ − ‖q − t‖ (Bordes et al., 2013)."""
+
+    def __init__(
+        self,
+        entities: int,
+        relations: int,
+        dim: int = 512,
+        norm: int = 1,
+        margin: float = 0.0,
+        inverses: bool = True,
+    ) -> None:
+        super().__init__(entities, relations, dim, dim, inverses)
+        self.norm, self.margin = norm, margin
+        for table in (self.entities, self.relations):
+            nn.init.xavier_normal_(table)
+
+    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
+        """Return the way back."""
+        return -relations
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return where the answer should lie."""
+        return encoded.entities[heads] + encoded.relations[relations]
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return the margin minus the distance."""
+        if self.norm == 2:
+            return self.margin - grouped_distance(queries, encoded.entities, queries.shape[1], candidates)
+        if candidates is None:
+            return self.margin - torch.cdist(queries, encoded.entities, p=1)
+        return self.margin - (queries[:, None] - encoded.entities[candidates]).abs().sum(dim=-1)

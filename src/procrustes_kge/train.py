@@ -1,0 +1,319 @@
+"""train(): the baselines, in mini-batches, by gradient.
+
+    questions ─encode, query→ queries ─scores→ scores ─loss→ gradient ─Adam or Adagrad→ weights
+
+A question is an entity and a direction: r asks for tails, r + R for heads. Labels, filters and negatives are made on
+the device; nothing is loaded while training goes on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, logsigmoid, relu
+
+from procrustes_kge.baselines import BASELINES
+from procrustes_kge.checks import check_choices, check_range, check_whole
+from procrustes_kge.devices import choose_device, deterministic_algorithms
+from procrustes_kge.errors import InputError
+from procrustes_kge.fit import Progress, Report, check_trainable
+from procrustes_kge.graph import Graph, KnownAnswers, Vocabulary
+from procrustes_kge.ranking import rank
+
+VALIDATION_TRIPLES = 2000
+LABELS_AT_ONCE = 2**30  # scores of a batch against all entities
+
+
+@dataclass(frozen=True)
+class TrainSettings:
+    """What `train` does, and how long. What a model has no use for is not looked at."""
+
+    model: Annotated[str, "which baseline"] = "complex"
+    dim: Annotated[int, "numbers in an entity's vector"] = 200
+    relation_dim: Annotated[int, "numbers in a relation's vector, where it may differ"] = 200
+    epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 100
+    batch: Annotated[int, "questions in a step"] = 1024
+    against: Annotated[
+        int | Literal["all", "labels"],
+        "all: each answer against all entities; labels: all answers of a question at once; or so many drawn negatives",
+    ] = "all"
+    loss: Annotated[
+        Literal["softmax", "logistic", "margin"],
+        "softmax: which entity is the answer; logistic: is each one; margin: answers better than negatives by a margin",
+    ] = "softmax"
+    margin: Annotated[float, "distance up to which an entity is an answer, or by which answers are to be better"] = 6.0
+    focus: Annotated[float, "how much the nearest negatives count more (self-adversarial); 0: all alike"] = 0.0
+    smoothing: Annotated[float, "share of the certainty of labels that is given to all entities alike"] = 0.0
+    penalty: Annotated[Literal["none", "n2", "n3", "dura"], "what keeps the numbers of a triple small"] = "none"
+    decay: Annotated[float, "weight of the penalty"] = 0.0
+    step: Annotated[Literal["adagrad", "adam"], "how weights move"] = "adagrad"
+    learning_rate: Annotated[float, "size of a step"] = 0.1
+    rate_decay: Annotated[float, "what the learning rate is multiplied by after every epoch"] = 1.0
+    kernel: Annotated[int, "ConvE, InteractE: side of a filter"] = 3
+    filters: Annotated[int, "ConvE, InteractE: how many"] = 32
+    layers: Annotated[int, "R-GCN: how far a neighbour may be"] = 2
+    blocks: Annotated[int, "R-GCN: equal parts of a vector that a relation turns each on its own"] = 100
+    input_dim: Annotated[int, "SACN: numbers in an entity's vector before its neighbours are added"] = 100
+    most: Annotated[int, "A2N: most neighbours that are looked at"] = 200
+    height: Annotated[int, "ConvE: rows of a head's half of the image"] = 10
+    permutations: Annotated[int, "InteractE: images of a question"] = 1
+    feature_dropout: Annotated[float, "share of the filters' answers left out"] = 0.0
+    edge_dropout: Annotated[float, "R-GCN: share of the neighbours left out"] = 0.0
+    graph_dropout: Annotated[float, "SACN: share of what neighbours say left out"] = 0.0
+    inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True
+    norm: Annotated[int, "TransE: 1 or 2"] = 1
+    scale: Annotated[float, "spread of the first weights, where a model leaves it open"] = 1e-3
+    group: Annotated[int, "OTE: numbers that are turned together"] = 4
+    query_dropout: Annotated[float, "share of a query's numbers left out at random"] = 0.0
+    input_dropout: Annotated[float, "share of what goes into the network left out"] = 0.0
+    relation_dropout: Annotated[float, "TuckER: share of a relation's matrix left out"] = 0.0
+    patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 5
+    validate_every: Annotated[int, "epochs between validations"] = 5
+    seed: Annotated[int, "the same seed on the same machine gives the same result"] = 0
+    device: Annotated[str, "cpu, cuda, cuda:1, or auto: the GPU where there is one"] = "auto"
+    deterministic: Annotated[bool, "refuse GPU algorithms that may round differently from run to run"] = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained, before anything is read or written."""
+        if self.model not in BASELINES:
+            raise InputError(f"unknown model {self.model!r}, expected {' or '.join(BASELINES)}")
+        check_choices(self)
+        check_whole(self, ("dim", "relation_dim", "epochs", "batch", "group", "validate_every"), least=1)
+        check_whole(self, ("kernel", "filters", "height", "permutations"), least=1)
+        check_whole(self, ("layers", "blocks", "input_dim", "most"), least=1)
+        check_whole(self, ("patience",), least=0)
+        for name in ("learning_rate", "rate_decay", "scale"):
+            check_range(self, name, 1000, above=True)
+        for name in ("margin", "focus", "decay"):
+            check_range(self, name, 1000)
+        for name in ("smoothing", *(field.name for field in fields(self) if field.name.endswith("_dropout"))):
+            check_range(self, name, 0.99)
+        if self.norm not in (1, 2):
+            raise InputError(f"norm {self.norm}, expected 1 or 2")
+        if self.against == "all" and self.loss != "softmax":
+            raise InputError(f"{self.loss} loss against all entities; try --against labels or a number of negatives")
+        if self.against == "labels" and self.loss == "margin":
+            raise InputError("margin loss with labels; give --against a number of negatives such as 256")
+        if self.smoothing and self.against != "labels":
+            raise InputError(f"smoothing against {self.against}; it is for --against labels")
+        if self.focus and not (isinstance(self.against, int) and self.loss == "logistic"):
+            raise InputError("focus is for the logistic loss against drawn negatives")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A baseline that has learned, with the names of what it knows."""
+
+    name: str
+    entities: Vocabulary
+    relations: Vocabulary
+    module: nn.Module
+
+    def encode(self, graph: Graph | None = None) -> Any:
+        """Return the tables that questions are asked of."""
+        return self.module.encode(graph)  # type: ignore[operator]
+
+    def query(self, encoded: Any, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the point where the answer to each question should lie."""
+        return self.module.query(encoded, heads, relations)  # type: ignore[operator]
+
+    def scores(
+        self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return how well each entity, or each given candidate, answers each query."""
+        return self.module.scores(encoded, queries, candidates)  # type: ignore[operator]
+
+
+def train(graph: Graph, settings: TrainSettings | None = None, report: Report | None = None) -> Trained:
+    """Return the baseline that these settings learn from the graph's training triples.
+
+    The validation triples choose the epoch whose weights are kept, unless `patience` is 0 or there are none.
+    """
+    settings = settings or TrainSettings()
+    check_trainable(graph)
+    if isinstance(settings.against, int) and settings.against >= len(graph.entities):
+        raise InputError(
+            f"{settings.against} negatives, but the graph {graph.name} has {len(graph.entities):,} entities; "
+            f"try at most {len(graph.entities) - 1}"
+        )
+    device = choose_device(settings.device)
+    with deterministic_algorithms(settings.deterministic), _seeded(settings.seed, device), torch.enable_grad():
+        training = _Training(graph, settings, device)
+        training.run(report)
+    return training.model
+
+
+def built(graph: Graph, settings: TrainSettings) -> nn.Module:
+    """Return an untrained model of a graph: it gets those settings that it names."""
+    kind = BASELINES[settings.model]
+    wanted = inspect.signature(kind).parameters
+    known = {"entities": len(graph.entities), "relations": len(graph.relations), "edges": graph.train}
+    return kind(**{name: known[name] if name in known else getattr(settings, name) for name in wanted})
+
+
+class _seeded:  # noqa: N801  # a context, used like a function
+    """Draw from a seed, and leave PyTorch's own generators as they were."""
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self.seed, self.fork = seed, torch.random.fork_rng([device] if device.type == "cuda" else [])
+
+    def __enter__(self) -> None:
+        self.fork.__enter__()
+        torch.manual_seed(self.seed % 2**63)
+
+    def __exit__(self, *problem: Any) -> None:
+        self.fork.__exit__(*problem)
+
+
+class _Training:
+    """One call of `train`: the questions, the model, and what has been best so far."""
+
+    def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
+        self.graph, self.settings, self.device = graph, settings, device
+        module = built(graph, settings).to(device)
+        self.model = Trained(settings.model, graph.entities, graph.relations, module)
+        kinds: dict[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adagrad": torch.optim.Adagrad}
+        self.step = kinds[settings.step](module.parameters(), lr=settings.learning_rate)  # type: ignore[call-arg]
+        head, relation, tail = graph.train.to(device).unbind(dim=1)
+        self.asked, self.answers = torch.cat([head, tail]), torch.cat([tail, head])
+        self.directions = torch.cat([relation, relation + len(graph.relations)])
+        self.labels = KnownAnswers.of(graph, ["train"], device)
+        self.sees_answers = "answers" in inspect.signature(module.query).parameters  # type: ignore[arg-type]
+        self.known = KnownAnswers.of(graph, device=device) if settings.patience and len(graph.valid) else None
+
+    def run(self, report: Report | None) -> None:
+        """Train all epochs, or until validation says that it is enough, and keep the best weights."""
+        settings, module = self.settings, self.model.module
+        best, waited, weights, mrr = -1.0, 0, None, None
+        for epoch in range(1, settings.epochs + 1):
+            loss = self.train_epoch()
+            if not torch.isfinite(loss):
+                raise InputError(f"the loss is no number after {epoch} epochs; try a smaller --learning-rate")
+            if self.known is not None and (epoch % settings.validate_every == 0 or epoch == settings.epochs):
+                mrr, waited = self.validate(self.known), waited + 1
+                if mrr > best:
+                    best, waited, weights = mrr, 0, {name: each.clone() for name, each in module.state_dict().items()}
+            if report is not None:
+                report(Progress(epoch, settings.epochs, epoch, settings.epochs, loss.item(), mrr))
+            if settings.patience and waited == settings.patience:
+                break
+            for group in self.step.param_groups:
+                group["lr"] *= settings.rate_decay
+        if weights is not None:
+            module.load_state_dict(weights)
+        module.eval()
+
+    def train_epoch(self) -> Float[Tensor, ""]:
+        """Go through all questions once, in random order, and return the mean loss."""
+        self.model.module.train()
+        total = torch.zeros((), device=self.device)
+        learn = self.by_labels if self.settings.against == "labels" else self.by_triples
+        losses = [self.take(loss) for loss in learn()]
+        return total + torch.stack(losses).mean()
+
+    def take(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
+        """Move the weights down the gradient of a loss."""
+        self.step.zero_grad(set_to_none=True)
+        loss.backward()
+        self.step.step()
+        return loss.detach()
+
+    def by_triples(self) -> Iterator[Float[Tensor, ""]]:
+        """Yield the loss of every batch of questions with one answer each."""
+        settings, model = self.settings, self.model
+        for rows in self.dealt(len(self.asked)):
+            asked, directions, answers = self.asked[rows], self.directions[rows], self.answers[rows]
+            encoded = model.encode(self.graph)
+            # A model that looks at neighbours must not see the answer among them.
+            hidden = {"answers": answers} if self.sees_answers else {}
+            queries = model.module.query(encoded, asked, directions, **hidden)  # type: ignore[operator]
+            if isinstance(settings.against, int):
+                drawn = torch.randint(len(self.graph.entities), (len(rows), settings.against), device=self.device)
+                scores = model.scores(encoded, queries, torch.cat([answers[:, None], drawn], dim=1))
+                loss = LOSSES[settings.loss](scores[:, 0], scores[:, 1:], settings)
+            else:
+                loss = cross_entropy(model.scores(encoded, queries), answers)
+            yield loss + self.penalised(encoded, queries, asked, directions, answers)
+
+    def by_labels(self) -> Iterator[Float[Tensor, ""]]:
+        """Yield the loss of every batch of questions with all their answers."""
+        settings, model, count = self.settings, self.model, len(self.graph.entities)
+        for rows in self.dealt(len(self.labels.keys)):
+            keys = self.labels.keys[rows]
+            asked, directions = keys % count, keys // count
+            encoded = model.encode(self.graph)
+            queries = model.query(encoded, asked, directions)
+            places, answers = self.labels.look_up(asked, directions)
+            labels = queries.new_zeros(len(rows), count)
+            labels[places, answers] = 1.0
+            scores = model.scores(encoded, queries)
+            if settings.loss == "softmax":
+                loss = cross_entropy(
+                    scores, labels / labels.sum(dim=1, keepdim=True), label_smoothing=settings.smoothing
+                )
+            else:
+                if settings.smoothing:
+                    labels = (1 - settings.smoothing) * labels + 1 / count
+                loss = binary_cross_entropy_with_logits(scores, labels)
+            yield loss + self.penalised(encoded, queries, asked[places], directions[places], answers)
+
+    def dealt(self, questions: int) -> tuple[Tensor, ...]:
+        """Return random batches of nearly equal size: a question alone would have no spread to normalise by."""
+        size = min(self.settings.batch, max(2, LABELS_AT_ONCE // len(self.graph.entities)))
+        return torch.randperm(questions, device=self.device).tensor_split(max(1, round(questions / size)))
+
+    def penalised(
+        self, encoded: Any, queries: Tensor, asked: Tensor, directions: Tensor, answers: Tensor
+    ) -> Float[Tensor, ""] | float:
+        """Return the penalty of a batch, per triple."""
+        settings = self.settings
+        if settings.penalty == "none" or not settings.decay:
+            return 0.0
+        if settings.penalty == "dura":
+            parts = [queries.square(), encoded.entities[answers].square()]
+        else:
+            power = {"n2": 2, "n3": 3}[settings.penalty]
+            parts = [part.abs() ** power for part in self.model.module.factors(encoded, asked, directions, answers)]  # type: ignore[operator]
+        return settings.decay * sum(part.sum() / len(part) for part in parts)
+
+    @torch.no_grad()
+    def validate(self, known: KnownAnswers) -> float:
+        """Return the two-sided MRR on a fixed sample of the validation triples."""
+        self.model.module.eval()
+        generator = torch.Generator().manual_seed(self.settings.seed % 2**63)
+        sample = torch.randperm(len(self.graph.valid), generator=generator)[:VALIDATION_TRIPLES]
+        return (1 / rank(self.model, self.graph, self.graph.valid[sample], known).realistic).mean().item()
+
+
+def logistic(
+    answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
+) -> Float[Tensor, ""]:
+    """Return −½ (log σ(answer) + Σ w log σ(−negative)), the weights softmax(focus · score), held fixed."""
+    shares = (settings.focus * negatives.detach()).softmax(dim=1)
+    return -(logsigmoid(answers) + (shares * logsigmoid(-negatives)).sum(dim=1)).mean() / 2
+
+
+def softmax(
+    answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
+) -> Float[Tensor, ""]:
+    """Return −log of the share of the answer among itself and its negatives."""
+    scores = torch.cat([answers[:, None], negatives], dim=1)
+    return cross_entropy(scores, torch.zeros_like(answers, dtype=torch.int64))
+
+
+def margin(answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings) -> Float[Tensor, ""]:
+    """Return by how much negatives come nearer than the margin allows."""
+    return relu(settings.margin - answers[:, None] + negatives).mean()
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor, TrainSettings], Tensor]] = {
+    "softmax": softmax,
+    "logistic": logistic,
+    "margin": margin,
+}
