@@ -121,3 +121,15 @@ def test_a_loss_that_is_no_number_is_told(monkeypatch):
     settings = replace(SMALL, model="distmult", against=5)
     with pytest.raises(InputError, match="try a smaller --learning-rate"):
         train(rotated_graph(), settings)
+
+
+def test_a_trained_model_answers_by_name():
+    graph = rotated_graph()
+    model = train(graph, LEARNERS["labels"])
+    known = {(h, r): t for h, r, t in graph.train.tolist()}
+    right = 0
+    for (head, relation), tail in list(known.items())[:20]:
+        names = graph.entities[head], graph.relations[relation], graph.entities[tail]
+        right += model.tails(*names[:2], k=1)[0].name == names[2]
+        assert len(model.heads(names[1], names[2], k=3)) == 3
+    assert right > 15

@@ -13,6 +13,7 @@ from procrustes_kge.reading import read_graph, write_graph
 from procrustes_kge.recipes import learn, recipe
 from procrustes_kge.restoring import restore_relations
 from procrustes_kge.store import load, save
+from procrustes_kge.train import TrainSettings, train
 from procrustes_kge.version import __version__
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "LinkPredictor",
     "Metrics",
     "Procrustes",
+    "TrainSettings",
     "__version__",
     "contrast",
     "evaluate",
@@ -39,5 +41,6 @@ __all__ = [
     "restore_relations",
     "save",
     "split_graph",
+    "train",
     "write_graph",
 ]

@@ -24,8 +24,48 @@ class Answer(NamedTuple):
     label: str
 
 
+class Answering:
+    """Answers by name, for every model that can be asked by ids."""
+
+    entities: Vocabulary
+    relations: Vocabulary
+
+    def encode(self, graph: Graph | None = None) -> Any:
+        """Return the tables that questions are asked of."""
+        raise NotImplementedError
+
+    def query(self, encoded: Any, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the point where the answer to each question should lie."""
+        raise NotImplementedError
+
+    def scores(
+        self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return how well each entity, or each given candidate, answers each query."""
+        raise NotImplementedError
+
+    def tails(self, head: str, relation: str, k: int = 10) -> list[Answer]:
+        """Return the k best answers to (head, relation, ?), best first."""
+        return self.answers(self.entities.id(head), self.relations.id(relation), k)
+
+    def heads(self, relation: str, tail: str, k: int = 10) -> list[Answer]:
+        """Return the k best answers to (?, relation, tail), best first."""
+        return self.answers(self.entities.id(tail), self.relations.id(relation) + len(self.relations), k)
+
+    def answers(self, entity: int, relation: int, k: int) -> list[Answer]:
+        """Return the k best answers to a question of ids, best first; relation r + R asks for heads."""
+        if k < 1:
+            raise InputError(f"{k} answers asked for, expected at least 1")
+        with torch.no_grad():
+            encoded = self.encode()
+            scores = self.scores(encoded, self.query(encoded, *torch.tensor([[entity], [relation]])))[0]
+        best = scores.topk(min(k, len(scores)))
+        found = zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        return [Answer(self.entities[index], score, self.entities.label(index)) for score, index in found]
+
+
 @dataclass(frozen=True, eq=False)
-class Procrustes:
+class Procrustes(Answering):
     """Vectors in segments for every entity, and an orthogonal matrix per relation and segment.
 
     A direction is a relation asked for tails (r) or for heads (r + R), which turns by Qᵀ instead of Q. Where there are
@@ -75,24 +115,6 @@ class Procrustes:
         if candidates is None:
             return queries @ table.T
         return (table[candidates] @ queries[..., None]).squeeze(-1)
-
-    def tails(self, head: str, relation: str, k: int = 10) -> list[Answer]:
-        """Return the k best answers to (head, relation, ?), best first."""
-        return self.answers(self.entities.id(head), self.relations.id(relation), k)
-
-    def heads(self, relation: str, tail: str, k: int = 10) -> list[Answer]:
-        """Return the k best answers to (?, relation, tail), best first."""
-        return self.answers(self.entities.id(tail), self.relations.id(relation) + len(self.relations), k)
-
-    def answers(self, entity: int, relation: int, k: int) -> list[Answer]:
-        """Return the k best answers to a question of ids, best first; relation r + R asks for heads."""
-        if k < 1:
-            raise InputError(f"{k} answers asked for, expected at least 1")
-        place = torch.tensor([[entity], [relation]], device=self.vectors.device)
-        scores = self.scores(self, self.query(self, *place))[0]
-        best = scores.topk(min(k, len(scores)))
-        found = zip(best.values.tolist(), best.indices.tolist(), strict=True)
-        return [Answer(self.entities[index], score, self.entities.label(index)) for score, index in found]
 
     def to(self, device: torch.device | str) -> Procrustes:
         """Return the same model on another device."""

@@ -19,11 +19,13 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, logsigmoid, relu
 
 from procrustes_kge.baselines import BASELINES
+from procrustes_kge.baselines.parts import rows
 from procrustes_kge.checks import check_choices, check_range, check_whole
 from procrustes_kge.devices import choose_device, deterministic_algorithms
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import Progress, Report, check_trainable
 from procrustes_kge.graph import Graph, KnownAnswers, Vocabulary
+from procrustes_kge.model import Answering
 from procrustes_kge.ranking import rank
 
 VALIDATION_TRIPLES = 2000
@@ -107,7 +109,7 @@ class TrainSettings:
 
 
 @dataclass(frozen=True)
-class Trained:
+class Trained(Answering):
     """A baseline that has learned, with the names of what it knows."""
 
     name: str
@@ -227,14 +229,14 @@ class _Training:
     def by_triples(self) -> Iterator[Float[Tensor, ""]]:
         """Yield the loss of every batch of questions with one answer each."""
         settings, model = self.settings, self.model
-        for rows in self.dealt(len(self.asked)):
-            asked, directions, answers = self.asked[rows], self.directions[rows], self.answers[rows]
+        for mine in self.dealt(len(self.asked)):
+            asked, directions, answers = self.asked[mine], self.directions[mine], self.answers[mine]
             encoded = model.encode(self.graph)
             # A model that looks at neighbours must not see the answer among them.
             hidden = {"answers": answers} if self.sees_answers else {}
             queries = model.module.query(encoded, asked, directions, **hidden)  # type: ignore[operator]
             if isinstance(settings.against, int):
-                drawn = torch.randint(len(self.graph.entities), (len(rows), settings.against), device=self.device)
+                drawn = torch.randint(len(self.graph.entities), (len(mine), settings.against), device=self.device)
                 scores = model.scores(encoded, queries, torch.cat([answers[:, None], drawn], dim=1))
                 loss = LOSSES[settings.loss](scores[:, 0], scores[:, 1:], settings)
             else:
@@ -244,13 +246,13 @@ class _Training:
     def by_labels(self) -> Iterator[Float[Tensor, ""]]:
         """Yield the loss of every batch of questions with all their answers."""
         settings, model, count = self.settings, self.model, len(self.graph.entities)
-        for rows in self.dealt(len(self.labels.keys)):
-            keys = self.labels.keys[rows]
+        for mine in self.dealt(len(self.labels.keys)):
+            keys = self.labels.keys[mine]
             asked, directions = keys % count, keys // count
             encoded = model.encode(self.graph)
             queries = model.query(encoded, asked, directions)
             places, answers = self.labels.look_up(asked, directions)
-            labels = queries.new_zeros(len(rows), count)
+            labels = queries.new_zeros(len(mine), count)
             labels[places, answers] = 1.0
             scores = model.scores(encoded, queries)
             if settings.loss == "softmax":
@@ -276,7 +278,7 @@ class _Training:
         if settings.penalty == "none" or not settings.decay:
             return 0.0
         if settings.penalty == "dura":
-            parts = [queries.square(), encoded.entities[answers].square()]
+            parts = [queries.square(), rows(encoded.entities, answers).square()]
         else:
             power = {"n2": 2, "n3": 3}[settings.penalty]
             parts = [part.abs() ** power for part in self.model.module.factors(encoded, asked, directions, answers)]  # type: ignore[operator]

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, dot
+from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, dot, rows
 
 
 class DistMult(Embedded):
@@ -37,7 +37,7 @@ class DistMult(Embedded):
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return the product of head and relation."""
-        return self.dropout(self.product(encoded.entities[heads], encoded.relations[relations]))
+        return self.dropout(self.product(rows(encoded.entities, heads), rows(encoded.relations, relations)))
 
     def product(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         """Return h ∘ r."""
@@ -113,8 +113,8 @@ class TuckER(Embedded):
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return the head, turned by its relation's matrix."""
-        head = self.drops[0](self.norms[0](encoded.entities[heads]))
-        matrix = self.drops[1](torch.tensordot(encoded.relations[relations], self.core, dims=1))
+        head = self.drops[0](self.norms[0](rows(encoded.entities, heads)))
+        matrix = self.drops[1](torch.tensordot(rows(encoded.relations, relations), self.core, dims=1))
         return self.drops[2](self.norms[1]((head[:, None] @ matrix).squeeze(1)))
 
     def scores(

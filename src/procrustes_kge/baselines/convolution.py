@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, dot
+from procrustes_kge.baselines.parts import Embedded, Encoded, dot, rows
 from procrustes_kge.checks import check_whole
 from procrustes_kge.errors import InputError
 
@@ -51,7 +51,7 @@ class Convolved(Embedded):
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return what the filters see, brought back to the length of a vector."""
-        image = self.image(encoded.entities[heads], encoded.relations[relations])
+        image = self.image(rows(encoded.entities, heads), rows(encoded.relations, relations))
         return self.projection(self.features(image).flatten(1))
 
     def image(

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, dot
+from procrustes_kge.baselines.parts import Embedded, Encoded, dot, rows
 from procrustes_kge.errors import InputError
 from procrustes_kge.linalg import bag_sum, starts, tiled
 from procrustes_kge.relational import TILE
@@ -132,7 +132,7 @@ class RGCN(Connected):
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return h ∘ r."""
-        return self.query_drop(encoded.entities[heads] * encoded.relations[relations])
+        return self.query_drop(rows(encoded.entities, heads) * rows(encoded.relations, relations))
 
     def scores(
         self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
@@ -199,7 +199,7 @@ class SACN(Connected):
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return what the filters see in head and relation, one above the other."""
-        pairs = torch.stack([encoded.entities[heads], encoded.relations[relations]], dim=1)
+        pairs = torch.stack([rows(encoded.entities, heads), rows(encoded.relations, relations)], dim=1)
         return self.projection(self.features(pairs))
 
     def scores(
@@ -254,7 +254,7 @@ class A2N(Connected):
         answers: Int[Tensor, " b"] | None = None,
     ) -> Float[Tensor, "b d"]:
         """Return the head seen with its neighbours, times the relation; the edge from a given answer is not seen."""
-        head, relation = encoded.entities[heads], encoded.relations[relations]
+        head, relation = rows(encoded.entities, heads), rows(encoded.relations, relations)
         edges, present = self.neighbours(heads, relations, answers)
         sender, direction = edges % len(self.entities), edges // len(self.entities) % len(self.relations)
         pairs = torch.cat([encoded.relations[direction], encoded.entities[sender]], dim=-1)

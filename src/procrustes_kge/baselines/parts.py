@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from procrustes_kge.errors import InputError
 
@@ -51,7 +52,13 @@ class Embedded(nn.Module):
         self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], tails: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b _"]]:
         """Return the numbers of a triple that a regulariser keeps small."""
-        return [encoded.entities[heads], encoded.relations[relations], encoded.entities[tails]]
+        return [rows(encoded.entities, heads), rows(encoded.relations, relations), rows(encoded.entities, tails)]
+
+
+def rows(table: Float[Tensor, n * d], ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape_and_d"]:
+    """Return rows of a table; their gradients add up in a fixed order, which those of plain indexing do not."""
+    ids = ids.to(table.device)
+    return embedding(ids, table) if table.ndim > 1 else embedding(ids, table[:, None]).squeeze(-1)
 
 
 def dot(
@@ -61,8 +68,8 @@ def dot(
     if candidates is None:
         products, biases = queries @ encoded.entities.T, encoded.biases
     else:
-        products = (encoded.entities[candidates] @ queries[..., None]).squeeze(-1)
-        biases = None if encoded.biases is None else encoded.biases[candidates]
+        products = (rows(encoded.entities, candidates) @ queries[..., None]).squeeze(-1)
+        biases = None if encoded.biases is None else rows(encoded.biases, candidates)
     return products if biases is None else products + biases
 
 
@@ -74,7 +81,7 @@ def grouped_distance(
 ) -> Float[Tensor, "b _"]:
     """Return Σ ‖q_g − t_g‖₂ over groups of so many numbers; one group of all numbers is the distance itself."""
     if candidates is not None:
-        apart = queries[:, None] - entities[candidates]
+        apart = queries[:, None] - rows(entities, candidates)
         return lengths(apart.unflatten(-1, (-1, group))).sum(dim=-1)
     ours, theirs = (table.unflatten(-1, (-1, group)).transpose(0, 1) for table in (queries, entities))
     total = queries.new_zeros(len(queries), len(entities))

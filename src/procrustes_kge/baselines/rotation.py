@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, dot, grouped_distance
+from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, dot, grouped_distance, rows
 
 
 class RotatE(Embedded):
@@ -33,7 +33,7 @@ class RotatE(Embedded):
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return the head, each of its complex numbers turned."""
-        return _turned(encoded.entities[heads], encoded.relations[relations])
+        return _turned(rows(encoded.entities, heads), rows(encoded.relations, relations))
 
     def scores(
         self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
@@ -66,8 +66,8 @@ class OTE(Embedded):
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return the head, each of its groups scaled and turned."""
-        groups = encoded.entities[heads].unflatten(1, (-1, 1, self.group))
-        return (groups @ encoded.relations[relations].unflatten(1, (-1, self.group, self.group))).flatten(1)
+        groups = rows(encoded.entities, heads).unflatten(1, (-1, 1, self.group))
+        return (groups @ rows(encoded.relations, relations).unflatten(1, (-1, self.group, self.group))).flatten(1)
 
     def scores(
         self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
@@ -99,11 +99,11 @@ class RotH(Embedded):
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return where the answer should lie, and the curvature there and the bias of the head."""
         dim = encoded.entities.shape[1]
-        first, second, angles, raw = encoded.relations[relations].split([dim, dim, dim // 2, 1], dim=1)
+        first, second, angles, raw = rows(encoded.relations, relations).split([dim, dim, dim // 2, 1], dim=1)
         curvature = softplus(raw)
-        moved = _added(_carried(encoded.entities[heads], curvature), _carried(first, curvature), curvature)
+        moved = _added(_carried(rows(encoded.entities, heads), curvature), _carried(first, curvature), curvature)
         moved = _added(_turned(moved, angles), _carried(second, curvature), curvature)
-        biases = encoded.entities.new_zeros(len(heads)) if encoded.biases is None else encoded.biases[heads]
+        biases = encoded.entities.new_zeros(len(heads)) if encoded.biases is None else rows(encoded.biases, heads)
         return torch.cat([moved, curvature, biases[:, None]], dim=1)
 
     def scores(
@@ -113,7 +113,7 @@ class RotH(Embedded):
         points, c, head_biases = queries[:, :-2], queries[:, -2:-1], queries[:, -1:]
         size = torch.linalg.vector_norm(encoded.entities, dim=1).clamp_min(_TINY)
         along = dot(points, Encoded(encoded.entities / size[:, None], encoded.relations), candidates)
-        size = size[None] if candidates is None else size[candidates]
+        size = size[None] if candidates is None else rows(size, candidates)
         reach = torch.tanh(c.sqrt() * size) / c.sqrt()  # of the candidate, carried into hyperbolic space
         squared = points.square().sum(dim=1, keepdim=True)
         one, two = 1 - 2 * c * reach * along + c * reach.square(), 1 - c * squared
@@ -122,7 +122,7 @@ class RotH(Embedded):
         apart = (c * above.clamp_min(_TINY)).sqrt() / below
         distance = 2 / c.sqrt() * torch.atanh(apart.clamp(max=1 - _EDGE))
         biases = encoded.entities.new_zeros(len(encoded.entities)) if encoded.biases is None else encoded.biases
-        return head_biases + (biases if candidates is None else biases[candidates]) - distance.square()
+        return head_biases + (biases if candidates is None else rows(biases, candidates)) - distance.square()
 
 
 _TINY, _EDGE = 1e-15, 1e-5  # next to zero; how far from the rim of hyperbolic space points stay

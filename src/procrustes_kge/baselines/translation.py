@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, grouped_distance
+from procrustes_kge.baselines.parts import Embedded, Encoded, grouped_distance, rows
 
 
 class TransE(Embedded):
@@ -32,7 +32,7 @@ class TransE(Embedded):
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return where the answer should lie."""
-        return encoded.entities[heads] + encoded.relations[relations]
+        return rows(encoded.entities, heads) + rows(encoded.relations, relations)
 
     def scores(
         self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
@@ -42,4 +42,4 @@ class TransE(Embedded):
             return self.margin - grouped_distance(queries, encoded.entities, queries.shape[1], candidates)
         if candidates is None:
             return self.margin - torch.cdist(queries, encoded.entities, p=1)
-        return self.margin - (queries[:, None] - encoded.entities[candidates]).abs().sum(dim=-1)
+        return self.margin - (queries[:, None] - rows(encoded.entities, candidates)).abs().sum(dim=-1)
