@@ -18,7 +18,7 @@ from toys import random_graph
 
 GRAPH = random_graph(9, 3, 40)
 NETWORK = {"kernel": 3, "filters": 4, "height": 4, "input_dim": 8, "blocks": 4, "most": 50}
-SMALL = {"relation_dim": 6, "scale": 0.5, **NETWORK}
+SMALL = {"relation_dim": 6, "spread": 0.5, **NETWORK}
 every_model = pytest.mark.parametrize("name", BASELINES)
 
 

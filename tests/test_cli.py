@@ -964,7 +964,8 @@ MISTAKES = {
     ),
     "run of another version": (
         damaged("settings.json", lambda whole: whole.replace(b'"format": 2', b'"format": 1')),
-        "RUN: written in format 1 of model 'procrustes', this version reads format 2 of 'procrustes'; train again",
+        "RUN: written in format 1 of model 'procrustes', this version reads format 2 of 'procrustes' or a baseline; "
+        "train again",
     ),
     "split unknown": (
         with_run("evaluate", "RUN", "--split", "dev"),
@@ -1081,3 +1082,33 @@ def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(here):
     assert (ended.returncode, ended.stdout) == (2, b"")
     assert re.fullmatch(rb"error: separator '\\u2603' is not known; [^\n]+\n", ended.stderr)
     assert contents().keys() == {"../desk", "../desk/ring.tsv", "../desk/bad.tsv"}
+
+
+# Baselines.
+
+
+@pytest.mark.parametrize("name", ["complex", "tucker", "rgcn"])
+def test_a_baseline_is_trained_ranked_saved_and_asked_by_the_same_commands(name, procrustes):
+    small = ("--dim", 20, "--epochs", 2, "--device", "cpu", "--blocks", 4)
+    found = procrustes("train", "ring.tsv", "--model", name, "--out", "runs/other", *small)
+    assert f"{name}: 20 numbers, up to 2 epochs" in found
+    report = json.loads(procrustes("evaluate", "runs/other", "--json"))
+    kept = json.loads(Path("runs/other/report.json").read_text())
+    assert kept["model"] == kept["recipe"] == name
+    assert report["metrics"]["test"]["mrr"] == pytest.approx(kept["metrics"]["test"]["mrr"])
+    assert len(procrustes("predict", "runs/other", "--head", "e3", "-r", "next", "-k", 4).splitlines()) >= 4
+    assert "40 vectors of 20 numbers" in procrustes("export", "runs/other", "vectors.npy")
+
+
+def test_mistakes_with_baselines_are_told(refused):
+    train = ("train", "ring.tsv", "--device", "cpu")
+    assert "unknown model 'rescal', expected transe or distmult" in refused(*train, "--model", "rescal")
+    assert "give one" in refused(*train, "--model", "ote", "--recipe", "fast")
+    assert "--time and --memory are for our own model" in refused(*train, "--model", "ote", "--time", "60s")
+    assert "segment is no setting of complex" in refused(*train, "--model", "complex", "--segment", 20)
+    told = refused(*train, "--model", "quate", "--dim", 30, described=True)
+    assert "dimension 30 does not divide into numbers of 4 parts; try 28" in told
+    told = refused(*train, "--model", "rotate", "--against", 40, described=True)
+    assert "40 negatives, but the graph ring has 40 entities; try at most 39" in told
+    told = refused(*train, "--model", "complex", "--entities-only", described=True)
+    assert "do not follow from its entities" in told

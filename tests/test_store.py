@@ -19,6 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from procrustes_kge import store
+from procrustes_kge.baselines import BASELINES
 from procrustes_kge.contrast import ContrastSettings, contrast
 from procrustes_kge.errors import InputError
 from procrustes_kge.export import EXPORTS, export
@@ -28,6 +29,7 @@ from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import evaluate
 from procrustes_kge.recipes import METHODS, RECIPES, learn, recipe
 from procrustes_kge.store import FORMAT, check_target, load, load_run, save
+from procrustes_kge.train import TrainSettings, train
 from toys import random_graph, rotated_graph
 
 SETTINGS = FitSettings(dim=20, segment=5, epochs=3, patience=0, seed=4, device="cpu")
@@ -227,7 +229,7 @@ def test_settings_come_back_as_they_were_whatever_the_recipe(tmp_path):
             method = json.loads((tmp_path / name / "settings.json").read_text())["method"]
             assert METHODS[method] is type(settings)
             methods.add(method)
-    assert methods == METHODS.keys()
+    assert methods | {"train"} == METHODS.keys()  # the baselines have settings of their own
 
 
 def test_without_its_graph_a_model_predicts(trained, tmp_path):
@@ -591,7 +593,7 @@ def test_missing_folders_and_other_folders_are_told_apart(folder, tmp_path):
         ({"format": FORMAT + 1}, f"format {FORMAT + 1} of model 'procrustes'"),
         ({"format": FORMAT - 1}, f"format {FORMAT - 1} of model 'procrustes'"),
         ({"format": None}, "format None of model 'procrustes'"),
-        ({"model": "rotate"}, f"format {FORMAT} of model 'rotate'"),
+        ({"model": "rescal"}, f"format {FORMAT} of model 'rescal'"),
     ],
 )
 def test_other_formats_and_models_are_refused(changes, seen, folder):
@@ -599,7 +601,7 @@ def test_other_formats_and_models_are_refused(changes, seen, folder):
     remove("report.json", MODEL)(folder)  # another version need not have our files
     with pytest.raises(InputError) as caught:
         load(folder)
-    expected = f"written in {seen}, this version reads format {FORMAT} of 'procrustes'; train again"
+    expected = f"written in {seen}, this version reads format {FORMAT} of 'procrustes' or a baseline; train again"
     assert str(caught.value) == f"{folder}: {expected}"
 
 
@@ -740,4 +742,37 @@ def test_a_table_that_a_contrast_model_has_lost_is_missed(table, relations, tmp_
     left = {name: kept for name, kept in safetensors.torch.load_file(file).items() if name != table}
     safetensors.torch.save_file(left, file)
     with pytest.raises(InputError, match=f"'{table}' is missing"):
+        load(tmp_path / "run")
+
+
+# Baselines.
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_a_saved_baseline_scores_as_before(name, tmp_path):
+    graph = rotated_graph()
+    settings = TrainSettings(model=name, dim=16, relation_dim=8, epochs=1, height=4, blocks=4, device="cpu")
+    model = train(graph, settings)
+    save(model, tmp_path / "run", graph, settings, REPORT)
+    opened = load_run(tmp_path / "run")
+    assert opened.settings == settings
+    assert opened.model.name == name
+    assert evaluate(opened.model, graph).as_dict() == evaluate(model, graph).as_dict()
+    save(model, tmp_path / "alone", None, settings)
+    asked = (graph.entities[3], graph.relations[1])
+    assert load(tmp_path / "alone").tails(*asked) == model.tails(*asked)
+
+
+def test_a_baseline_is_saved_with_its_settings_and_its_relations(tmp_path):
+    graph, settings = rotated_graph(), TrainSettings(model="complex", dim=16, epochs=1, device="cpu")
+    model = train(graph, settings)
+    with pytest.raises(InputError, match="a complex model needs the settings it was trained with"):
+        save(model, tmp_path / "run", graph)
+    with pytest.raises(InputError, match="do not follow from its entities"):
+        save(model, tmp_path / "run", graph, settings, relations=False)
+    save(model, tmp_path / "run", graph, settings)
+    about = json.loads((tmp_path / "run" / "settings.json").read_text())
+    about["settings"]["dim"] = 8
+    (tmp_path / "run" / "settings.json").write_text(json.dumps(about))
+    with pytest.raises(InputError, match=r"damaged or truncated .* size mismatch"):
         load(tmp_path / "run")

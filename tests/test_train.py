@@ -12,7 +12,7 @@ from procrustes_kge.train import LOSSES, TrainSettings, train
 from toys import random_graph, rotated_graph
 
 SMALL = TrainSettings(
-    dim=32, relation_dim=16, scale=0.1, epochs=60, batch=128, patience=0, device="cpu", height=4, blocks=4
+    dim=32, relation_dim=16, spread=0.1, epochs=60, batch=128, patience=0, device="cpu", height=4, blocks=4
 )
 # Each way of training with a model that can hold what was planted: turns that do not commute.
 LEARNERS = {

@@ -7,7 +7,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import wraps
 from pathlib import Path
 from types import UnionType
@@ -23,7 +23,8 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.export import EXPORTS, SUFFIXES, export
 from procrustes_kge.footprint import grid_intensity, measure
 from procrustes_kge.graph import SPLITS, Graph
-from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, has_setting, learn, recipe
+from procrustes_kge.published import PUBLISHED, published
+from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, Settings, has_setting, learn, recipe
 from procrustes_kge.speed import Timing, speed
 from procrustes_kge.store import Run, build_report, check_target, load_run, save
 from procrustes_kge.terminal import (
@@ -36,6 +37,8 @@ from procrustes_kge.terminal import (
     say_nothing,
     warnings_as_notes,
 )
+from procrustes_kge.train import TrainSettings
+from procrustes_kge.train import train as train_baseline
 from procrustes_kge.version import __version__
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
@@ -127,7 +130,7 @@ def _option(name: str) -> Any:
         kind = str  # a number or a word: the settings tell them apart
     words = "; or ".join(dict.fromkeys(hint.__metadata__[0] for hint in hints))
     recipes = [each for each in RECIPES if has_setting(recipe(each, device="cpu"), name)]
-    which = "every recipe" if len(recipes) == len(RECIPES) else ", ".join(recipes)
+    which = "every recipe" if len(recipes) == len(RECIPES) else ", ".join(recipes) or "the baselines (--model)"
     flag = "--" + name.replace("_", "-")
     option = typer.Option(
         f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
@@ -228,15 +231,23 @@ def train(
 ) -> None:
     """Learn vectors for a graph's entities, rank the test triples, and save a run folder.
 
-    Examples: `procrustes train`, `procrustes train wn18rr --dim 500`, `procrustes train my-triples.csv --out runs/mine`
+    Examples: `procrustes train`, `procrustes train wn18rr --dim 500`, `procrustes train wn18rr --model rotate`,
+    `procrustes train my-triples.csv --out runs/mine`
     """
     # What can be wrong without the graph is told before it is read, or downloaded.
     grid_intensity(grid)
     as_it_is = recipe_name is not None or changes.keys() & {"dim", "epochs"}  # what was asked for is not shortened
     seconds = parse_time(time_budget) if time_budget is not None else None if as_it_is else A_MINUTE
     memory = parse_size(memory_budget) if memory_budget is not None else None
-    recipe_name = recipe_name or DEFAULT
-    recipe(recipe_name, **changes)
+    model_name = changes.pop("model", None)
+    if model_name is not None and recipe_name is not None:
+        raise InputError(f"--model {model_name} and --recipe {recipe_name}: give one; a recipe is of our own model")
+    if model_name is not None and (time_budget is not None or memory_budget is not None):
+        raise InputError("--time and --memory are for our own model; give --epochs or --dim with --model")
+    if model_name is not None:
+        published(model_name)  # refuses names that it does not know
+    recipe_name = model_name or recipe_name or DEFAULT
+    chosen(recipe_name, None, changes)
     device = choose_device(changes.get("device", "auto"))
     if out is not None:
         check_target(out)
@@ -250,13 +261,21 @@ def train(
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
     with warnings_as_notes(), measure(grid, device) as meter:
-        planned = plan(source, recipe(recipe_name, source, **changes), seconds, memory)
-        settings = planned.settings
-        say(f"{recipe_name}: {planned}")
+        settings = chosen(recipe_name, source, changes)
+        if isinstance(settings, TrainSettings):
+            say(f"{recipe_name}: {settings}")
+        else:
+            planned = plan(source, settings, seconds, memory)
+            settings = planned.settings
+            say(f"{recipe_name}: {planned}")
         show = FitBar(settings)
         try:
             with show.bar:
-                model = learn(source, settings, show)
+                model = (
+                    train_baseline(source, settings, show)
+                    if isinstance(settings, TrainSettings)
+                    else learn(source, settings, show)
+                )
         except DivergedError as error:
             kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
             save(error.model, kept, source, settings, {"diverged": str(error)})
@@ -271,6 +290,18 @@ def train(
     say(f"saved  {folder}{replaced}")
     if as_json:
         print_json(content)
+
+
+def chosen(name: str, graph: Graph | None, changes: dict[str, Any]) -> Settings | TrainSettings:
+    """Return the settings of a recipe or of a baseline, with some of them changed."""
+    if name not in PUBLISHED:
+        return recipe(name, graph, **changes)
+    settings = published(name, graph)
+    for change in changes:
+        if not has_setting(settings, change):
+            raise InputError(f"{change.replace('_', ' ')} is no setting of {name}")
+    numbers = {name: int(word) for name, word in changes.items() if name in ("against", "batch") and word.isdecimal()}
+    return replace(settings, **{**changes, **numbers})
 
 
 @app.command("evaluate")
@@ -365,11 +396,12 @@ def export_run(
             {
                 "format": kind or SUFFIXES[path.suffix.lower()],
                 "files": [str(file) for file in written],
-                "shape": [len(model.entities), model.dim],
+                "shape": list(model.table.shape),
             }
         )
         return
-    print(f"wrote  {', '.join(map(str, written))}   {len(model.entities):,} vectors of {model.dim:,} numbers")
+    count, dim = model.table.shape
+    print(f"wrote  {', '.join(map(str, written))}   {count:,} vectors of {dim:,} numbers")
 
 
 @bench_app.command("speed")

@@ -11,9 +11,10 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.files import scratch_folder, told_of, write_names
 from procrustes_kge.graph import Vocabulary
 from procrustes_kge.model import Procrustes
+from procrustes_kge.train import Trained
 
 
-def export(model: Procrustes, path: str | Path, kind: str | None = None) -> list[Path]:
+def export(model: Procrustes | Trained, path: str | Path, kind: str | None = None) -> list[Path]:
     """Write the entity vectors with their names, and return the files: a .npy has its names in a .txt beside it.
 
     Without a kind, the path's suffix says it: .npy, .parquet, or .vec and .txt for word2vec.
@@ -29,7 +30,7 @@ def export(model: Procrustes, path: str | Path, kind: str | None = None) -> list
         raise InputError(f"{target}: its suffix does not tell the format; add --format, one of {', '.join(EXPORTS)}")
     if kind not in EXPORTS:
         raise InputError(f"unknown format {kind!r}, expected {', '.join(EXPORTS)}")
-    table = model.vectors.flatten(1).cpu().numpy()
+    table = model.table.cpu().numpy()
     with scratch_folder(target) as scratch:
         written = EXPORTS[kind](scratch, target.name, table, model.entities)
         places = [target.parent / file.name for file in written]

@@ -80,6 +80,11 @@ class Procrustes(Answering):
     scales: Float[Tensor, "directions segments width"] | None = None
 
     @property
+    def table(self) -> Float[Tensor, "entities d"]:
+        """The vectors of entities, whole."""
+        return self.vectors.flatten(1)
+
+    @property
     def dim(self) -> int:
         """How many numbers an entity's vector has."""
         return self.vectors.shape[1] * self.vectors.shape[2]
@@ -111,7 +116,7 @@ class Procrustes(Answering):
         self, encoded: Procrustes, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
     ) -> Float[Tensor, "b n"]:
         """Return dot products. For unit segments −‖q − t‖² = 2 q·t − const: distance and product rank alike."""
-        table = encoded.vectors.flatten(1)
+        table = encoded.table
         if candidates is None:
             return queries @ table.T
         return (table[candidates] @ queries[..., None]).squeeze(-1)

@@ -81,10 +81,12 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
 }  # fmt: skip
 
 
-def published(model: str, graph: Graph) -> TrainSettings:
+def published(model: str, graph: Graph | None = None) -> TrainSettings:
     """Return the settings of a baseline for a graph; a small graph gets no more negatives than it has entities."""
     if model not in PUBLISHED:
         raise InputError(f"unknown model {model!r}, expected {' or '.join(PUBLISHED)}")
+    if graph is None:
+        return PUBLISHED[model][0]
     settings = PUBLISHED[model][len(graph.relations) > MANY_RELATIONS]
     if isinstance(settings.against, int):
         settings = replace(settings, against=max(1, min(settings.against, len(graph.entities) - 1)))

@@ -15,9 +15,14 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, Report, fit
 from procrustes_kge.graph import Graph
 from procrustes_kge.model import Procrustes
+from procrustes_kge.train import TrainSettings
 
 Settings = FitSettings | ContrastSettings
-METHODS: dict[str, type[FitSettings] | type[ContrastSettings]] = {"fit": FitSettings, "contrast": ContrastSettings}
+METHODS: dict[str, type[Settings] | type[TrainSettings]] = {
+    "fit": FitSettings,
+    "contrast": ContrastSettings,
+    "train": TrainSettings,
+}
 DEFAULT = "accurate"
 
 PAPER = FitSettings(
@@ -131,7 +136,7 @@ def recipe(name: str, graph: Graph | None = None, device: str = "auto", **change
     return changed(settings, device=device, **changes)
 
 
-def has_setting(settings: Settings, name: str) -> bool:
+def has_setting(settings: Settings | TrainSettings, name: str) -> bool:
     """Say whether these settings have one of this name."""
     return name in {field.name for field in fields(settings)}
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from procrustes_kge.baselines import BASELINES
 from procrustes_kge.errors import InputError
 from procrustes_kge.files import nearest_folder, read_json, read_names, scratch_folder, told_of, write_json, write_names
 from procrustes_kge.footprint import Footprint, processor_name
@@ -30,6 +31,7 @@ from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import PROTOCOL, Evaluation
 from procrustes_kge.recipes import METHODS, Settings
 from procrustes_kge.restoring import restore_relations
+from procrustes_kge.train import Trained, TrainSettings, built
 from procrustes_kge.version import __version__
 
 FORMAT = 2
@@ -48,17 +50,17 @@ FILES = {
 class Run:
     """What a run folder holds."""
 
-    model: Procrustes
+    model: Procrustes | Trained
     graph: Graph | None
-    settings: Settings | None
+    settings: Settings | TrainSettings | None
     report: dict[str, Any]
 
 
 def save(
-    model: Procrustes,
+    model: Procrustes | Trained,
     folder: str | Path,
     graph: Graph | None = None,
-    settings: Settings | None = None,
+    settings: Settings | TrainSettings | None = None,
     report: Mapping[str, Any] | None = None,
     relations: bool = True,
 ) -> None:
@@ -71,7 +73,12 @@ def save(
     target = Path(folder).resolve()
     if not relations and graph is None:
         raise InputError("a model saved without its relations needs the graph they are computed from")
-    if not relations and settings is None and not _follows_from_vectors(model):
+    if isinstance(model, Trained):
+        if not isinstance(settings, TrainSettings):
+            raise InputError(f"a {model.name} model needs the settings it was trained with, to be built again")
+        if not relations:
+            raise InputError(f"the relations of a {model.name} model do not follow from its entities; save both")
+    elif not relations and settings is None and not _follows_from_vectors(model):
         raise InputError("a model of contrast saved without its relations needs the settings it was trained with")
     if graph is not None and _names(graph) != _names(model):
         raise InputError(f"the graph {graph.name} has other names than the model; save it with the one it learned from")
@@ -113,7 +120,7 @@ def check_target(folder: str | Path) -> None:
             ) from None
 
 
-def _names(named: Graph | Procrustes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _names(named: Graph | Procrustes | Trained) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return named.entities.names, named.relations.names
 
 
@@ -135,9 +142,9 @@ def _guests(folder: Path) -> list[str]:
 
 def _write(
     folder: Path,
-    model: Procrustes,
+    model: Procrustes | Trained,
     graph: Graph | None,
-    settings: Settings | None,
+    settings: Settings | TrainSettings | None,
     report: Mapping[str, Any],
     relations: bool,
 ) -> None:
@@ -145,17 +152,18 @@ def _write(
 
     about = {
         "format": FORMAT,
-        "model": "procrustes",
+        "model": model.name if isinstance(model, Trained) else "procrustes",
         "graph": graph.name if graph else None,
-        "translate": model.translations is not None,
-        "scale": model.scales is not None,
+        "translate": isinstance(model, Procrustes) and model.translations is not None,
+        "scale": isinstance(model, Procrustes) and model.scales is not None,
         "method": _method(settings) if settings else None,
         "settings": dataclasses.asdict(settings) if settings else None,
     }
     left_out = set() if relations else {"rotations"}
     if not relations and about["method"] in (None, "fit"):
         left_out.add("translations")  # these follow from the entities as well
-    tensors = {name: table.cpu().contiguous() for name, table in model.tables().items() if name not in left_out}
+    tables = model.module.state_dict() if isinstance(model, Trained) else model.tables()
+    tensors = {name: table.cpu().contiguous() for name, table in tables.items() if name not in left_out}
     save_file(tensors, folder / "model.safetensors")
     write_json(folder / "settings.json", about)
     write_json(folder / "report.json", report)
@@ -171,7 +179,7 @@ def _write(
         file.chmod((folder / "settings.json").stat().st_mode)
 
 
-def load(folder: str | Path) -> Procrustes:
+def load(folder: str | Path) -> Procrustes | Trained:
     """Return the model of a run folder."""
     return load_run(folder).model
 
@@ -191,14 +199,15 @@ def load_run(folder: str | Path) -> Run:
 
     try:
         about = read_json(source / "settings.json")
-        ours = (about.get("format"), about.get("model")) == (FORMAT, "procrustes")
+        ours = about.get("format") == FORMAT and about.get("model") in ("procrustes", *BASELINES)
         if ours:
             return _read(source, about)
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise InputError(f"{source}: damaged or truncated ({reason}); train again or restore it from a copy") from error
     seen = f"format {about.get('format')} of model {about.get('model')!r}"
-    raise InputError(f"{source}: written in {seen}, this version reads format {FORMAT} of 'procrustes'; train again")
+    known = "'procrustes' or a baseline"
+    raise InputError(f"{source}: written in {seen}, this version reads format {FORMAT} of {known}; train again")
 
 
 def _read(source: Path, about: dict[str, Any]) -> Run:
@@ -209,14 +218,23 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
     relations = Vocabulary(read_names(source / "relations.txt"), "relation")
     # Copied, since the file aligns them as no allocator does, and a product may round by its alignment.
     tensors = {name: tensor.clone() for name, tensor in load_file(source / "model.safetensors").items()}
-    _check_tables(tensors, len(entities), len(relations))
+    if about["model"] == "procrustes":
+        _check_tables(tensors, len(entities), len(relations))
     graph = None
     if (source / "triples.safetensors").exists():
         triples = load_file(source / "triples.safetensors")
         train, valid, test = (triples[split] for split in SPLITS)
         _check_ids(triples, len(entities), len(relations))
         graph = Graph(about["graph"], entities, relations, train, valid, test)
-    settings = _settings(about["method"], about["settings"])
+    settings, report = _settings(about["method"], about["settings"]), read_json(source / "report.json")
+    if isinstance(settings, TrainSettings):
+        empty = Graph("", entities, relations, *(torch.empty(0, 3, dtype=torch.int64),) * 3)
+        module = built(graph or empty, settings)
+        try:
+            module.load_state_dict(tensors)
+        except RuntimeError as error:  # PyTorch's word for tables that are missing or do not fit
+            raise ValueError(" ".join(str(error).split())) from None
+        return Run(Trained(settings.model, entities, relations, module.eval()), graph, settings, report)
     scales = tensors["scales"] if about["scale"] else None
     kept = "rotations" in tensors or about["method"] == "contrast"
     translations = tensors["translations"] if about["translate"] and kept else None
@@ -233,7 +251,7 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
     else:
         raise ValueError("neither the relations are there nor the triples that they are computed from")
     model = Procrustes(entities, relations, tensors["vectors"], rotations, translations, scales)
-    return Run(model, graph, settings, read_json(source / "report.json"))
+    return Run(model, graph, settings, report)
 
 
 def _follows_from_vectors(model: Procrustes) -> bool:
@@ -247,11 +265,11 @@ def _follows_from_vectors(model: Procrustes) -> bool:
     return torch.allclose(backwards, model.translations, atol=1e-4)
 
 
-def _method(settings: Settings) -> str:
+def _method(settings: Settings | TrainSettings) -> str:
     return next(name for name, kind in METHODS.items() if type(settings) is kind)
 
 
-def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | None:
+def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | TrainSettings | None:
     """Return settings as they were saved; refuse those of a method, or with a field, that is not known."""
     if method is None and values is None:
         return None
@@ -290,7 +308,7 @@ def _check_ids(splits: Mapping[str, torch.Tensor], entities: int, relations: int
 
 def build_report(
     graph: Graph,
-    settings: Settings,
+    settings: Settings | TrainSettings,
     epochs: int,
     metrics: Mapping[str, Evaluation],
     footprint: Footprint,
@@ -305,7 +323,7 @@ def build_report(
         "relations": len(graph.relations),
         "triples": {split: len(graph.split(split)) for split in SPLITS},
         "notes": [*graph.notes, *graph.remarks()],
-        "model": "procrustes",
+        "model": settings.model if isinstance(settings, TrainSettings) else "procrustes",
         "recipe": recipe,
         "method": _method(settings),
         "settings": dataclasses.asdict(settings),

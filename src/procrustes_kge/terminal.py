@@ -16,10 +16,10 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 from procrustes_kge.fit import Progress as FitProgress
 from procrustes_kge.footprint import Footprint
 from procrustes_kge.graph import Graph
-from procrustes_kge.model import Procrustes
-from procrustes_kge.ranking import Evaluation, evaluate, figure
+from procrustes_kge.ranking import Evaluation, LinkPredictor, evaluate, figure
 from procrustes_kge.reading import read_graph
 from procrustes_kge.recipes import Settings
+from procrustes_kge.train import TrainSettings
 
 
 def say_line(line: str) -> None:
@@ -57,7 +57,7 @@ def progress_bar(*columns: Any) -> Progress:
 class FitBar:
     """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epochs it chose."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings | TrainSettings) -> None:
         self.epochs, self.segments = settings.epochs, settings.segments
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
         self.bar = progress_bar(TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left"))
@@ -90,7 +90,7 @@ def warnings_as_notes() -> Iterator[None]:
         yield
 
 
-def rank_with_bar(model: Procrustes, graph: Graph, split: str) -> Evaluation:
+def rank_with_bar(model: LinkPredictor, graph: Graph, split: str) -> Evaluation:
     """Rank a split, with a bar."""
     with progress_bar(TextColumn(f"ranking {split}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
         task = bar.add_task("", total=None)

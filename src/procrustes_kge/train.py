@@ -8,9 +8,10 @@ the device; nothing is loaded while training goes on.
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
 import torch
@@ -36,11 +37,11 @@ LABELS_AT_ONCE = 2**30  # scores of a batch against all entities
 class TrainSettings:
     """What `train` does, and how long. What a model has no use for is not looked at."""
 
-    model: Annotated[str, "which baseline"] = "complex"
+    model: Annotated[str, f"which baseline: {', '.join(BASELINES)}"] = "complex"
     dim: Annotated[int, "numbers in an entity's vector"] = 200
     relation_dim: Annotated[int, "numbers in a relation's vector, where it may differ"] = 200
     epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 100
-    batch: Annotated[int, "questions in a step"] = 1024
+    batch: Annotated[int | Literal["full"], "questions in a step; full: all of them"] = 1024
     against: Annotated[
         int | Literal["all", "labels"],
         "all: each answer against all entities; labels: all answers of a question at once; or so many drawn negatives",
@@ -70,7 +71,7 @@ class TrainSettings:
     graph_dropout: Annotated[float, "SACN: share of what neighbours say left out"] = 0.0
     inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True
     norm: Annotated[int, "TransE: 1 or 2"] = 1
-    scale: Annotated[float, "spread of the first weights, where a model leaves it open"] = 1e-3
+    spread: Annotated[float, "spread of the first weights, where a model leaves it open"] = 1e-3
     group: Annotated[int, "OTE: numbers that are turned together"] = 4
     query_dropout: Annotated[float, "share of a query's numbers left out at random"] = 0.0
     input_dropout: Annotated[float, "share of what goes into the network left out"] = 0.0
@@ -86,11 +87,11 @@ class TrainSettings:
         if self.model not in BASELINES:
             raise InputError(f"unknown model {self.model!r}, expected {' or '.join(BASELINES)}")
         check_choices(self)
-        check_whole(self, ("dim", "relation_dim", "epochs", "batch", "group", "validate_every"), least=1)
+        check_whole(self, ("dim", "relation_dim", "epochs", "group", "validate_every"), least=1)
         check_whole(self, ("kernel", "filters", "height", "permutations"), least=1)
         check_whole(self, ("layers", "blocks", "input_dim", "most"), least=1)
         check_whole(self, ("patience",), least=0)
-        for name in ("learning_rate", "rate_decay", "scale"):
+        for name in ("learning_rate", "rate_decay", "spread"):
             check_range(self, name, 1000, above=True)
         for name in ("margin", "focus", "decay"):
             check_range(self, name, 1000)
@@ -107,6 +108,19 @@ class TrainSettings:
         if self.focus and not (isinstance(self.against, int) and self.loss == "logistic"):
             raise InputError("focus is for the logistic loss against drawn negatives")
 
+    @property
+    def segments(self) -> int:
+        """How many parts of a vector are trained on their own: it is one."""
+        return 1
+
+    def __str__(self) -> str:
+        many = "all" if self.batch == "full" else f"{self.batch:,}"
+        against = {"all": "all entities", "labels": "all entities, all answers at once"}.get(str(self.against))
+        return (
+            f"{self.dim:,} numbers, up to {self.epochs:,} epochs, {many} questions a step against "
+            f"{against or f'{self.against:,} negatives'}"
+        )
+
 
 @dataclass(frozen=True)
 class Trained(Answering):
@@ -116,6 +130,15 @@ class Trained(Answering):
     entities: Vocabulary
     relations: Vocabulary
     module: nn.Module
+
+    @property
+    def table(self) -> Float[Tensor, "entities d"]:
+        """The vectors of entities, as questions see them."""
+        return self.encode().entities.detach()
+
+    def to(self, device: torch.device | str) -> Trained:
+        """Return the same model on another device."""
+        return replace(self, module=copy.deepcopy(self.module).to(device))
 
     def encode(self, graph: Graph | None = None) -> Any:
         """Return the tables that questions are asked of."""
@@ -267,7 +290,8 @@ class _Training:
 
     def dealt(self, questions: int) -> tuple[Tensor, ...]:
         """Return random batches of nearly equal size: a question alone would have no spread to normalise by."""
-        size = min(self.settings.batch, max(2, LABELS_AT_ONCE // len(self.graph.entities)))
+        wanted = questions if self.settings.batch == "full" else self.settings.batch
+        size = min(wanted, max(2, LABELS_AT_ONCE // len(self.graph.entities)))
         return torch.randperm(questions, device=self.device).tensor_split(max(1, round(questions / size)))
 
     def penalised(

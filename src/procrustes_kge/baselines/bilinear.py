@@ -21,14 +21,14 @@ class DistMult(Embedded):
         relations: int,
         dim: int = 500,
         query_dropout: float = 0.0,
-        scale: float = 1e-3,
+        spread: float = 1e-3,
         inverses: bool = True,
     ) -> None:
         check_multiple(dim, self.parts, f"numbers of {self.parts} parts")
         super().__init__(entities, relations, dim, dim, inverses)
         self.dropout = nn.Dropout(query_dropout)
         for table in (self.entities, self.relations):
-            nn.init.normal_(table, std=scale)
+            nn.init.normal_(table, std=spread)
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
         """Return the conjugates: the first part as it is, the others with the other sign."""

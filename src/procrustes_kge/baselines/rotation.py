@@ -83,12 +83,12 @@ class RotH(Embedded):
     carries its curvature and the bias of its head along, as its last two numbers.
     """
 
-    def __init__(self, entities: int, relations: int, dim: int = 500, scale: float = 1e-3) -> None:
+    def __init__(self, entities: int, relations: int, dim: int = 500, spread: float = 1e-3) -> None:
         check_multiple(dim, 2, "planes")
         super().__init__(entities, relations, dim, 2 * dim + dim // 2 + 1, inverses=True)
         self.biases = nn.Parameter(torch.zeros(entities))
-        nn.init.normal_(self.entities, std=scale)
-        nn.init.normal_(self.relations[:, : 2 * dim], std=scale)
+        nn.init.normal_(self.entities, std=spread)
+        nn.init.normal_(self.relations[:, : 2 * dim], std=spread)
         nn.init.uniform_(self.relations[:, 2 * dim : -1], -math.pi, math.pi)
         nn.init.ones_(self.relations[:, -1:])
 
