@@ -54,12 +54,20 @@ def test_the_tables_of_the_docs_come_from_their_result_files(page, table):
     assert shown == printed
 
 
-@pytest.mark.parametrize("device", ["cpu", "cuda"])
-def test_doubling_a_size_at_most_doubled_the_epoch(device):
-    # Twice the numbers are twice the segments, and so exactly twice the work: a tenth is for the machine's moods.
+MISSED = pytest.mark.xfail(reason="800 → 1600 numbers were measured as 2.16 times", strict=True)
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        pytest.param(device, name, marks=MISSED if (device, name) == ("cpu", "dim") else ())
+        for device in ("cpu", "cuda")
+        for name in ("dim", "triples", "relations")
+    ],
+)
+def test_doubling_a_size_at_most_doubled_the_epoch(device, name):
     found = json.loads((ROOT / "benchmarks" / "results" / f"growth-{device}.json").read_text(encoding="utf-8"))
-    for name in ("dim", "triples", "relations"):
-        assert all(larger <= 2.2 * smaller for smaller, larger in pairwise(found[name])), name
+    assert all(larger <= 2 * smaller for smaller, larger in pairwise(found[name]))
 
 
 def test_the_table_of_steps_comes_from_its_result_file():

@@ -237,10 +237,8 @@ class _Training:
     def train_epoch(self) -> Float[Tensor, ""]:
         """Go through all questions once, in random order, and return the mean loss."""
         self.model.module.train()
-        total = torch.zeros((), device=self.device)
         learn = self.by_labels if self.settings.against == "labels" else self.by_triples
-        losses = [self.take(loss) for loss in learn()]
-        return total + torch.stack(losses).mean()
+        return torch.stack([self.take(loss) for loss in learn()]).mean()
 
     def take(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """Move the weights down the gradient of a loss."""
