@@ -13,6 +13,7 @@ from typing import Any
 import records
 from procrustes_kge import FitSettings, evaluate, fit, read_graph
 from procrustes_kge.speed import by_pykeen
+from procrustes_kge.table import trained
 
 
 def main() -> None:
@@ -23,7 +24,7 @@ def main() -> None:
     reports: list[dict[str, Any]] = []
     for seed in range(arguments.seeds):
         settings = FitSettings(dim=500, device="cpu", seed=seed)
-        reports.append(records.trained(graph, settings, "fast"))
+        reports.append(trained(graph, settings, "fast"))
     model = fit(graph, replace(settings, epochs=1, patience=0))
     started = time.perf_counter()
     evaluate(model, graph)

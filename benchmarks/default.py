@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import records
-from procrustes_kge import evaluate, learn, read_graph, recipe
+from procrustes_kge import TrainSettings, evaluate, learn, read_graph, recipe
 from procrustes_kge.budget import plan
 from procrustes_kge.devices import choose_device
 from procrustes_kge.footprint import measure
@@ -37,7 +37,9 @@ def main() -> None:
     for dataset in arguments.datasets or DATASETS:
         graph = read_graph(dataset)
         for name in RECIPES:
-            planned = plan(graph, recipe(name, graph, arguments.device), arguments.seconds)
+            settings = recipe(name, graph, arguments.device)
+            assert not isinstance(settings, TrainSettings)
+            planned = plan(graph, settings, arguments.seconds)
             with measure(device=device) as meter:
                 model = learn(graph, planned.settings)
             valid = evaluate(model, graph, "valid")

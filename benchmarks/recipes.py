@@ -8,12 +8,12 @@ python benchmarks/recipes.py cpu-accurate-wn18rr      a row of the CPU, whatever
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import records
-from procrustes_kge import learn, read_graph, recipe
+from procrustes_kge import read_graph
+from procrustes_kge.table import repeated
 
 ROWS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "paper-wn18rr": ("wn18rr", "paper", {}),
@@ -53,12 +53,7 @@ def main() -> None:
     for name in arguments.rows or ROWS:
         dataset, chosen, changes = known[name]
         graph, device = read_graph(dataset), "cpu" if name in ON_THE_CPU else arguments.device
-        reports = []
-        # What a process loads and a machine compiles once is not counted.
-        learn(graph, replace(recipe(chosen, graph, device), epochs=1, **changes))
-        for seed in range(arguments.seeds):
-            settings = replace(recipe(chosen, graph, device), seed=seed, **changes)
-            reports.append(records.trained(graph, settings, chosen))
+        reports = repeated(graph, chosen, arguments.seeds, device, **changes)
         records.write(name, {"commit": arguments.commit, "runs": reports}, arguments.folder)
         lines.append(records.row(name, reports))
         print(lines[-1], flush=True)

@@ -1,56 +1,23 @@
-"""What the benchmark scripts share: one training measured and ranked, and a JSON file of several."""
+"""What the benchmark scripts share: where results are, how they are written, and a line about several trainings."""
 
 from __future__ import annotations
 
-import json
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from procrustes_kge import Graph, evaluate, learn
-from procrustes_kge.devices import choose_device
-from procrustes_kge.fit import Progress
-from procrustes_kge.footprint import measure
 from procrustes_kge.ranking import figure
-from procrustes_kge.recipes import Settings
-from procrustes_kge.store import build_report
+from procrustes_kge.table import commit, write_result
+
+__all__ = ["RESULTS", "commit", "row", "write"]
 
 RESULTS = Path(__file__).parent / "results"
 
 
-def trained(graph: Graph, settings: Settings, recipe: str) -> dict[str, Any]:
-    """Train once, rank valid and test, and return the report that a run folder would hold."""
-    device, last = choose_device(settings.device), Progress(0, 1, 0, settings.epochs)
-
-    def remember(progress: Progress) -> None:
-        nonlocal last
-        last = progress
-
-    with measure(device=device) as meter:
-        model = learn(graph, settings, remember)
-    metrics = {split: evaluate(model, graph, split) for split in ("valid", "test")}
-    report = build_report(graph, settings, last.epochs, metrics, meter.footprint, device, recipe)
-    for figures in report["metrics"].values():
-        del figures["relations"]  # long, and not what a table shows
-    return report
-
-
-def commit() -> str | None:
-    """Return the commit of the working tree, if it is a git checkout."""
-    command = ["git", "-C", str(RESULTS.parent), "rev-parse", "HEAD"]
-    try:
-        asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return None
-    return asked.stdout.strip() or None
-
-
 def write(name: str, content: dict[str, Any], folder: Path = RESULTS) -> None:
     """Write a result file."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_result(folder / f"{name}.json", content)
 
 
 def row(name: str, reports: Sequence[dict[str, Any]]) -> str:

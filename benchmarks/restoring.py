@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import records
-from procrustes_kge import evaluate, learn, read_graph, recipe, restore_relations
+from procrustes_kge import Procrustes, evaluate, learn, read_graph, recipe, restore_relations
 from procrustes_kge.devices import choose_device
 from procrustes_kge.store import device_name
 
@@ -35,6 +35,7 @@ def main() -> None:
         graph = read_graph(dataset)
         settings = recipe("accurate", graph, arguments.device, dim=arguments.dim)
         model = learn(graph, settings)
+        assert isinstance(model, Procrustes)
         started = time.perf_counter()
         rotations, _ = restore_relations(
             *(model.vectors, graph),

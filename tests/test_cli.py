@@ -21,15 +21,16 @@ import pytest
 import torch
 from jaxtyping import config
 
-from procrustes_kge import __version__, cli, datasets
+from procrustes_kge import __version__, cli, datasets, recipes
 from procrustes_kge.batches import TILE
 from procrustes_kge.budget import memory_needed, parse_size
 from procrustes_kge.cli import main
 from procrustes_kge.contrast import ContrastSettings
 from procrustes_kge.fit import FitSettings
+from procrustes_kge.published import PUBLISHED
 from procrustes_kge.ranking import evaluate
 from procrustes_kge.reading import read_graph
-from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, recipe
+from procrustes_kge.recipes import DEFAULT, METHODS, OWN, recipe
 from procrustes_kge.store import load, load_run, save
 from toys import planted_model
 
@@ -262,7 +263,7 @@ def test_every_setting_is_a_flag_that_reaches_the_settings(name, procrustes, unc
     assert all(f"--{each.name.replace('_', '-')}" in help_page for each in fields(kind))
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", OWN)
 def test_recipes_are_where_settings_start(name, procrustes):
     procrustes("train", "ring.tsv", "--recipe", name, *TINY)
     run = load_run("runs/ring")
@@ -285,7 +286,7 @@ PLANS = {
 }
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", OWN)
 def test_what_is_planned_is_told_before_it_is_done(name, procrustes):
     lines = procrustes("train", "ring.tsv", "--recipe", name, *TINY).splitlines()
     assert re.fullmatch(re.escape(f"{name}: {PLANS[name]}: ") + TAKES, lines[-5])
@@ -787,7 +788,10 @@ def test_a_dataset_that_cannot_be_had_says_what_to_fetch_and_where_to_put_it(ref
 # Help.
 
 
-@pytest.mark.parametrize("command", ["", "train", "evaluate", "predict", "export", "data", "data get"])
+COMMANDS = ("", "train", "evaluate", "predict", "export", "data", "data get", "bench", "bench speed", "bench table")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_teaches(command, procrustes):
     page = procrustes(*command.split(), "--help")
     assert f"Usage: procrustes {command}".strip() in page
@@ -1100,12 +1104,36 @@ def test_a_baseline_is_trained_ranked_saved_and_asked_by_the_same_commands(name,
     assert "40 vectors of 20 numbers" in procrustes("export", "runs/other", "vectors.npy")
 
 
-def test_mistakes_with_baselines_are_told(refused):
+def test_a_model_is_the_recipe_of_its_name_unless_another_is_named(procrustes, monkeypatch, unchecked):
+    monkeypatch.setitem(PUBLISHED, "rotate-short", (replace(PUBLISHED["rotate"][0], epochs=1),) * 2)
+    monkeypatch.setitem(recipes.RECIPES, "rotate-short", lambda graph, device: PUBLISHED["rotate-short"][0])
+    small = ("--dim", 20, "--device", "cpu", "--against", 8, "--json")
+    asked = {
+        "rotate": [("--model", "rotate", "--epochs", 2), ("--recipe", "rotate", "--epochs", 2)],
+        "rotate-short": [("--recipe", "rotate-short"), ("--model", "rotate", "--recipe", "rotate-short")],
+    }
+    for name, ways in asked.items():
+        for flags in ways:
+            told = json.loads(procrustes("train", "ring.tsv", *flags, *small))
+            assert (told["recipe"], told["model"], told["epochs"]) == (name, "rotate", 2 if name == "rotate" else 1)
+
+
+def test_a_training_that_validation_ends_says_how_many_epochs_it_took(procrustes):
+    flags = ("--dim", 20, "--epochs", 400, "--validate-every", 1, "--patience", 1, "--device", "cpu")
+    told = json.loads(procrustes("train", "ring.tsv", "--model", "distmult", "--json", *flags))
+    assert 1 < told["epochs"] < 400
+
+
+def test_mistakes_with_baselines_are_told(refused, unchecked):
     train = ("train", "ring.tsv", "--device", "cpu")
     assert "unknown model 'rescal', expected transe or distmult" in refused(*train, "--model", "rescal")
-    assert "give one" in refused(*train, "--model", "ote", "--recipe", "fast")
-    assert "--time and --memory are for our own model" in refused(*train, "--model", "ote", "--time", "60s")
-    assert "segment is no setting of complex" in refused(*train, "--model", "complex", "--segment", 20)
+    assert "--model ote has no recipe fast; give one of its own (ote" in refused(
+        *train, "--model", "ote", "--recipe", "fast"
+    )
+    for asked in ("--model", "--recipe"):
+        assert "--time and --memory are for our own model" in refused(*train, asked, "ote", "--time", "60s")
+    told = refused(*train, "--model", "complex", "--segment", 20)
+    assert "segment is no setting of the recipe complex, but try it with accurate" in told
     told = refused(*train, "--model", "quate", "--dim", 30, described=True)
     assert "dimension 30 does not divide into numbers of 4 parts; try 28" in told
     told = refused(*train, "--model", "rotate", "--against", 40, described=True)

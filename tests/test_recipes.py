@@ -12,12 +12,15 @@ from procrustes_kge.contrast import ContrastSettings, Training, contrast
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import Graph, Vocabulary
+from procrustes_kge.published import PUBLISHED
 from procrustes_kge.reading import read_graph
-from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, changed, learn, recipe
+from procrustes_kge.recipes import DEFAULT, METHODS, OWN, RECIPES, changed, learn, recipe
+from procrustes_kge.train import TrainSettings, train
 from toys import builds, random_graph, random_graphs, rotated_graph
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 every_recipe = pytest.mark.parametrize("name", RECIPES)
+own_recipes = pytest.mark.parametrize("name", OWN)
 contrasted_recipes = pytest.mark.parametrize("name", ["accurate", "paper+ns", "paper+tb", "paper+ns+tb"])
 
 
@@ -62,7 +65,7 @@ GRAPHS = {
 
 def same(one, other):
     """Tell whether two models are equal bit for bit."""
-    left, right = one.tables(), other.tables()
+    left, right = (each.module.state_dict() if hasattr(each, "module") else each.tables() for each in (one, other))
     return left.keys() == right.keys() and all(left[name].equal(right[name]) for name in left)
 
 
@@ -71,6 +74,13 @@ def same(one, other):
 
 def test_the_default_is_one_of_them():
     assert DEFAULT in RECIPES
+
+
+def test_recipes_are_our_own_and_those_of_the_baselines():
+    assert list(RECIPES) == [*OWN, *PUBLISHED]
+    for name in RECIPES:
+        settings = recipe(name)
+        assert isinstance(settings, TrainSettings) == (name in PUBLISHED)
 
 
 @every_recipe
@@ -86,7 +96,7 @@ def test_a_recipe_makes_settings_that_can_be_trained(name, kind):
         Training(graph, replace(settings, dim=40, segment=20), CPU)  # which refuses what asks too much of a graph
 
 
-@every_recipe
+@own_recipes
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_a_recipe_makes_settings_for_a_gpu_too(name, kind):
     settings = RECIPES[name](GRAPHS[kind], GPU)
@@ -111,6 +121,10 @@ def test_an_unknown_recipe_is_answered_with_those_that_are_known(name):
 def test_settings_of_a_recipe_may_be_changed(name):
     changed = recipe(name, None, "cpu", dim=80, learning_rate=0.5)
     assert changed == replace(recipe(name, None, "cpu"), dim=80, learning_rate=0.5)
+
+
+@own_recipes
+def test_vectors_that_are_not_whole_segments_are_refused(name):
     with pytest.raises(InputError, match="dimension 90 does not divide into segments of 20; try 80 or 100"):
         recipe(name, None, "cpu", dim=90)
 
@@ -139,6 +153,8 @@ def test_vectors_of_another_size_have_fewer_groups_rather_than_smaller_ones(dim,
             "validate every is no setting of the recipe accurate, but try it with fast or paper",
         ),
         ("paper", {"wings": 2}, "wings is no setting of the recipe paper, nor of any other"),
+        ("fast", {"kernel": 3}, "kernel is no setting of the recipe fast, but try it with a baseline such as transe"),
+        ("complex", {"segment": 4}, "segment is no setting of the recipe complex, but try it with accurate or fast"),
     ],
 )
 def test_a_setting_that_a_recipe_does_not_have_is_refused_with_those_that_have_it(name, change, message):
@@ -243,8 +259,9 @@ def test_the_batch_of_accurate_grows_with_the_graph_by_powers_of_two(device, lea
     [
         (FitSettings(dim=16, segment=8, epochs=3, device="cpu"), fit),
         (ContrastSettings(dim=16, segment=8, epochs=3, batch=128, device="cpu"), contrast),
+        (TrainSettings(model="distmult", dim=16, epochs=3, batch=128, device="cpu"), train),
     ],
-    ids=["fit", "contrast"],
+    ids=["fit", "contrast", "train"],
 )
 def test_learn_trains_by_the_method_that_settings_belong_to(settings, method):
     graph, log, own = rotated_graph(), [], []
@@ -262,9 +279,9 @@ def is_learned(name, graph):
     return model.vectors.shape == shape and all(bool(table.isfinite().all()) for table in model.tables().values())
 
 
-@every_recipe
+@own_recipes
 @pytest.mark.parametrize("kind", ["a few triples", "rotated"])
-def test_every_recipe_trains_on_small_graphs(name, kind):
+def test_every_recipe_of_our_own_trains_on_small_graphs(name, kind):
     assert is_learned(name, GRAPHS[kind])
 
 

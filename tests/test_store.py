@@ -27,7 +27,7 @@ from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import evaluate
-from procrustes_kge.recipes import METHODS, RECIPES, learn, recipe
+from procrustes_kge.recipes import METHODS, OWN, learn, recipe
 from procrustes_kge.store import FORMAT, check_target, load, load_run, save
 from procrustes_kge.train import TrainSettings, train
 from toys import random_graph, rotated_graph
@@ -220,7 +220,7 @@ def test_relations_left_out_of_a_contrasted_model_are_solved_anew_and_rank_as_we
 def test_settings_come_back_as_they_were_whatever_the_recipe(tmp_path):
     graph = rotated_graph()
     methods = set()
-    for name in RECIPES:
+    for name in OWN:
         for source in (None, graph):
             settings = recipe(name, source, "cpu")
             save(model_of("ab"), tmp_path / name, settings=settings)

@@ -19,7 +19,7 @@ from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, FullBatch
 from procrustes_kge.graph import Graph
-from procrustes_kge.recipes import Settings, changed
+from procrustes_kge.recipes import OwnSettings, changed
 from procrustes_kge.relational import padded_rows
 from procrustes_kge.threads import cores, threads
 
@@ -38,7 +38,7 @@ _SIZES = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1
 class Plan:
     """Settings, and what training with them is expected to take."""
 
-    settings: Settings
+    settings: OwnSettings
     seconds: float
     memory: float  # bytes, on the device that trains
 
@@ -79,7 +79,7 @@ def _parse(text: str, units: dict[str, float], name: str, examples: str) -> floa
     return float(found[1]) * units[found[2].lower()]
 
 
-def plan(graph: Graph, settings: Settings, seconds: float | None = None, memory: float | None = None) -> Plan:
+def plan(graph: Graph, settings: OwnSettings, seconds: float | None = None, memory: float | None = None) -> Plan:
     """Return settings that fit the budgets, changed no more than they need, and what they are expected to take."""
     if memory is not None and memory_needed(graph, settings) > memory:
         settings = _within_memory(graph, settings, memory)
@@ -97,7 +97,7 @@ def plan(graph: Graph, settings: Settings, seconds: float | None = None, memory:
     return Plan(settings, per_epoch * settings.epochs, memory_needed(graph, settings))
 
 
-def _within_memory(graph: Graph, settings: Settings, memory: float) -> Settings:
+def _within_memory(graph: Graph, settings: OwnSettings, memory: float) -> OwnSettings:
     """Return settings with vectors as short, and as few questions at once, as the memory asks for."""
     for dim in range(settings.dim, 0, -settings.segment):
         tried = changed(settings, dim=dim)
@@ -114,7 +114,7 @@ def _within_memory(graph: Graph, settings: Settings, memory: float) -> Settings:
     )
 
 
-def memory_needed(graph: Graph, settings: Settings) -> float:
+def memory_needed(graph: Graph, settings: OwnSettings) -> float:
     """Return about how many bytes training takes, the program included."""
     table, triples = 4.0 * len(graph.entities) * settings.dim, float(len(graph.train))
     rotations = 4.0 * len(graph.relations) * settings.dim * settings.segment
@@ -143,7 +143,7 @@ def _question_bytes(graph: Graph, settings: ContrastSettings) -> float:
     return 12.0 * settings.compared(len(graph.entities)) + 40.0 * settings.dim
 
 
-def _seconds_an_epoch(graph: Graph, settings: Settings) -> float:
+def _seconds_an_epoch(graph: Graph, settings: OwnSettings) -> float:
     """Return how long an epoch takes here, by trying."""
     device = choose_device(settings.device)
     with torch.no_grad():

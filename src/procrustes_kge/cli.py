@@ -7,7 +7,7 @@ import io
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from functools import wraps
 from pathlib import Path
 from types import UnionType
@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import typer
 
 from procrustes_kge import datasets
+from procrustes_kge.baselines import BASELINES
 from procrustes_kge.budget import parse_size, parse_time, plan
 from procrustes_kge.contrast import DivergedError
 from procrustes_kge.devices import choose_device
@@ -23,13 +24,15 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.export import EXPORTS, SUFFIXES, export
 from procrustes_kge.footprint import grid_intensity, measure
 from procrustes_kge.graph import SPLITS, Graph
-from procrustes_kge.published import PUBLISHED, published
-from procrustes_kge.recipes import DEFAULT, METHODS, RECIPES, Settings, has_setting, learn, recipe
+from procrustes_kge.published import PUBLISHED
+from procrustes_kge.recipes import DEFAULT, METHODS, OWN, learn, recipe, recipes_with
 from procrustes_kge.speed import Timing, speed
 from procrustes_kge.store import Run, build_report, check_target, load_run, save
+from procrustes_kge.table import as_markdown, as_text, commit, filled, missing, read_line, table_rows
 from procrustes_kge.terminal import (
     FitBar,
     cost_line,
+    learn_with_bar,
     print_json,
     rank_with_bar,
     read_with_bar,
@@ -38,7 +41,6 @@ from procrustes_kge.terminal import (
     warnings_as_notes,
 )
 from procrustes_kge.train import TrainSettings
-from procrustes_kge.train import train as train_baseline
 from procrustes_kge.version import __version__
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
@@ -72,7 +74,7 @@ def about(
 
 data_app = typer.Typer(help="List the datasets known by name, or get one.")
 app.add_typer(data_app, name="data")
-bench_app = typer.Typer(help="Measure this machine.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure this machine, or repeat the paper's table.", no_args_is_help=True)
 app.add_typer(bench_app, name="bench")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text.")]
@@ -129,8 +131,9 @@ def _option(name: str) -> Any:
     elif get_origin(kind) in (Union, UnionType):
         kind = str  # a number or a word: the settings tell them apart
     words = "; or ".join(dict.fromkeys(hint.__metadata__[0] for hint in hints))
-    recipes = [each for each in RECIPES if has_setting(recipe(each, device="cpu"), name)]
-    which = "every recipe" if len(recipes) == len(RECIPES) else ", ".join(recipes) or "the baselines (--model)"
+    recipes = recipes_with(name, "the baselines (--model)")
+    every = {tuple(OWN): "every recipe of our own", (*OWN, "the baselines (--model)"): "every recipe"}
+    which = every.get(tuple(recipes)) or ", ".join(recipes)
     flag = "--" + name.replace("_", "-")
     option = typer.Option(
         f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
@@ -205,7 +208,7 @@ def train(
         str | None,
         typer.Option(
             "--recipe",
-            help=f"Settings to start from: {', '.join(RECIPES)}.",
+            help=f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(PUBLISHED)}.",
             show_default=f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given",
         ),
     ] = None,
@@ -239,15 +242,10 @@ def train(
     as_it_is = recipe_name is not None or changes.keys() & {"dim", "epochs"}  # what was asked for is not shortened
     seconds = parse_time(time_budget) if time_budget is not None else None if as_it_is else A_MINUTE
     memory = parse_size(memory_budget) if memory_budget is not None else None
-    model_name = changes.pop("model", None)
-    if model_name is not None and recipe_name is not None:
-        raise InputError(f"--model {model_name} and --recipe {recipe_name}: give one; a recipe is of our own model")
-    if model_name is not None and (time_budget is not None or memory_budget is not None):
+    recipe_name = _recipe_name(changes.pop("model", None), recipe_name)
+    budgeted = time_budget is not None or memory_budget is not None
+    if isinstance(recipe(recipe_name, **changes), TrainSettings) and budgeted:
         raise InputError("--time and --memory are for our own model; give --epochs or --dim with --model")
-    if model_name is not None:
-        published(model_name)  # refuses names that it does not know
-    recipe_name = model_name or recipe_name or DEFAULT
-    chosen(recipe_name, None, changes)
     device = choose_device(changes.get("device", "auto"))
     if out is not None:
         check_target(out)
@@ -261,21 +259,14 @@ def train(
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
     with warnings_as_notes(), measure(grid, device) as meter:
-        settings = chosen(recipe_name, source, changes)
-        if isinstance(settings, TrainSettings):
-            say(f"{recipe_name}: {settings}")
-        else:
-            planned = plan(source, settings, seconds, memory)
-            settings = planned.settings
-            say(f"{recipe_name}: {planned}")
+        settings = recipe(recipe_name, source, **changes)
+        planned = None if isinstance(settings, TrainSettings) else plan(source, settings, seconds, memory)
+        say(f"{recipe_name}: {planned or settings}")
+        settings = planned.settings if planned else settings
         show = FitBar(settings)
         try:
             with show.bar:
-                model = (
-                    train_baseline(source, settings, show)
-                    if isinstance(settings, TrainSettings)
-                    else learn(source, settings, show)
-                )
+                model = learn(source, settings, show)
         except DivergedError as error:
             kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
             save(error.model, kept, source, settings, {"diverged": str(error)})
@@ -292,16 +283,16 @@ def train(
         print_json(content)
 
 
-def chosen(name: str, graph: Graph | None, changes: dict[str, Any]) -> Settings | TrainSettings:
-    """Return the settings of a recipe or of a baseline, with some of them changed."""
-    if name not in PUBLISHED:
-        return recipe(name, graph, **changes)
-    settings = published(name, graph)
-    for change in changes:
-        if not has_setting(settings, change):
-            raise InputError(f"{change.replace('_', ' ')} is no setting of {name}")
-    numbers = {name: int(word) for name, word in changes.items() if name in ("against", "batch") and word.isdecimal()}
-    return replace(settings, **{**changes, **numbers})
+def _recipe_name(model: str | None, name: str | None) -> str:
+    """Return the recipe that is asked for: of a model, the one of the same name or another of its own."""
+    if model is None:
+        return name or DEFAULT
+    if model not in BASELINES:
+        raise InputError(f"unknown model {model!r}, expected {' or '.join(BASELINES)}")
+    own = [each for each, settings in PUBLISHED.items() if settings[0].model == model]
+    if name is not None and name not in own:
+        raise InputError(f"--model {model} has no recipe {name}; give one of its own ({', '.join(own)}) or no --model")
+    return name or model
 
 
 @app.command("evaluate")
@@ -427,6 +418,43 @@ def bench_speed(
         say(str(timing))
     if as_json:
         print_json({"graph": source.name, "rates": asdict(rates), "timings": [each.as_dict() for each in done]})
+
+
+@bench_app.command("table")
+def bench_table(
+    folder: Annotated[Path, typer.Option(help="Where the figures of each row are kept.")] = Path("results"),
+    only: Annotated[
+        list[str] | None, typer.Option(help="Rows alone that this names: a recipe, a dataset, or RECIPE-DATASET.")
+    ] = None,
+    just_print: Annotated[bool, typer.Option("--print", help="Train nothing: show the rows that are there.")] = False,
+    device: Annotated[str, typer.Option(help="Cpu, cuda, cuda:1, or auto.")] = "auto",
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of text.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Train every model of the paper's Table 2 and print it with our figures; rows that are there are not trained.
+
+    Example: `procrustes bench table --only fast --only complex-wn18rr`
+    """
+    if markdown and as_json:
+        raise InputError("--markdown and --json: give one")
+    rows = table_rows(only or ())
+    lines = {row: read_line(row, folder) for row in rows}  # before any is trained: one may be damaged
+    todo = [] if just_print else missing(rows, folder)
+    say = say_nothing if markdown or as_json else say_line
+    with warnings_as_notes():
+        for line in filled(todo, folder, device, commit(), read_with_bar, learn_with_bar) if todo else ():
+            lines[line.row] = line
+            if line.problem:
+                print(f"error: {line}", file=sys.stderr, flush=True)
+            else:
+                say(str(line))
+    shown = list(lines.values())
+    if as_json:
+        print_json({"folder": str(folder), "rows": [line.as_dict() for line in shown]})
+    else:
+        print(as_markdown(shown) if markdown else as_text(shown))
+    if any(line.problem for line in shown):
+        raise typer.Exit(1)
 
 
 def _graph_of(opened: Run, folder: Path) -> Graph:

@@ -160,14 +160,19 @@ def told_of_no_room(dim: int) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        gpu = isinstance(error, torch.OutOfMemoryError)
-        if not gpu and not isinstance(error, MemoryError) and "allocate" not in str(error):
+        if not is_no_room(error):
             raise
+        gpu = isinstance(error, torch.OutOfMemoryError)
         where, instead = ("the GPU has", ", or --device cpu") if gpu else ("there is", "")
         raise InputError(
             f"{where} no room for {dim:,} numbers of each entity and their gradients; try a smaller --dim, more "
             f"--groups{instead}"
         ) from None
+
+
+def is_no_room(error: Exception) -> bool:
+    """Say whether an error is that of too little memory, on the GPU or beside it."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate" in str(error)
 
 
 def group_settings(settings: ContrastSettings, group: int) -> ContrastSettings:

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from procrustes_kge.errors import InputError
-from procrustes_kge.graph import Graph
 from procrustes_kge.train import TrainSettings
-
-MANY_RELATIONS = 100
 
 _LABELS = TrainSettings(
     against="labels", loss="logistic", smoothing=0.1, step="adam", learning_rate=0.003, batch=512, epochs=200
@@ -79,15 +75,3 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
         replace(_DRAWN, model="ote", dim=400, group=20, margin=15.0),
     ),
 }  # fmt: skip
-
-
-def published(model: str, graph: Graph | None = None) -> TrainSettings:
-    """Return the settings of a baseline for a graph; a small graph gets no more negatives than it has entities."""
-    if model not in PUBLISHED:
-        raise InputError(f"unknown model {model!r}, expected {' or '.join(PUBLISHED)}")
-    if graph is None:
-        return PUBLISHED[model][0]
-    settings = PUBLISHED[model][len(graph.relations) > MANY_RELATIONS]
-    if isinstance(settings.against, int):
-        settings = replace(settings, against=max(1, min(settings.against, len(graph.entities) - 1)))
-    return settings

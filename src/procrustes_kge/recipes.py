@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar, overload
 
 import torch
 
@@ -15,14 +16,13 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, Report, fit
 from procrustes_kge.graph import Graph
 from procrustes_kge.model import Procrustes
-from procrustes_kge.train import TrainSettings
+from procrustes_kge.published import PUBLISHED
+from procrustes_kge.train import Trained, TrainSettings, train
 
-Settings = FitSettings | ContrastSettings
-METHODS: dict[str, type[Settings] | type[TrainSettings]] = {
-    "fit": FitSettings,
-    "contrast": ContrastSettings,
-    "train": TrainSettings,
-}
+OwnSettings = FitSettings | ContrastSettings  # of our own model
+Settings = OwnSettings | TrainSettings
+METHODS: dict[str, type[Settings]] = {"fit": FitSettings, "contrast": ContrastSettings, "train": TrainSettings}
+SomeSettings = TypeVar("SomeSettings", bound=Settings)
 DEFAULT = "accurate"
 
 PAPER = FitSettings(
@@ -51,27 +51,27 @@ PAPER_VARIANT = ContrastSettings(
 )
 
 
-def _fast(graph: Graph | None, device: torch.device) -> Settings:
+def _fast(graph: Graph | None, device: torch.device) -> OwnSettings:
     return FitSettings()
 
 
-def _paper(graph: Graph | None, device: torch.device) -> Settings:
+def _paper(graph: Graph | None, device: torch.device) -> OwnSettings:
     return replace(PAPER, learning_rate=0.05, epochs=200, validate_every=4) if _many_relations(graph) else PAPER
 
 
-def _paper_ns(graph: Graph | None, device: torch.device) -> Settings:
+def _paper_ns(graph: Graph | None, device: torch.device) -> OwnSettings:
     full = replace(PAPER_VARIANT, batch="full", negatives=_at_most(128, graph), loss="sigmoid", epochs=300)
     if _many_relations(graph):
         return replace(full, learning_rate=0.05)
     return replace(full, learning_rate=0.06, margin=0.6)
 
 
-def _paper_tb(graph: Graph | None, device: torch.device) -> Settings:
+def _paper_tb(graph: Graph | None, device: torch.device) -> OwnSettings:
     batches = replace(PAPER_VARIANT, batch=_batch(1024, graph), negatives="none", loss="squared")
     return replace(batches, learning_rate=0.01, epochs=6 if _many_relations(graph) else 15)
 
 
-def _paper_ns_tb(graph: Graph | None, device: torch.device) -> Settings:
+def _paper_ns_tb(graph: Graph | None, device: torch.device) -> OwnSettings:
     both = replace(PAPER_VARIANT, batch=_batch(1024, graph), negatives=_at_most(128, graph), loss="sigmoid")
     if _many_relations(graph):
         return replace(both, epochs=40, learning_rate=0.01, negatives=_at_most(512, graph))
@@ -93,7 +93,7 @@ def _many_relations(graph: Graph | None) -> bool:
     return graph is not None and len(graph.relations) > 100
 
 
-def _accurate(graph: Graph | None, device: torch.device) -> Settings:
+def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
     """Return what served best on validation triples, for graphs whose questions have one answer or many."""
     gpu = device.type == "cuda"
     settings = ContrastSettings(
@@ -112,13 +112,25 @@ def _accurate(graph: Graph | None, device: torch.device) -> Settings:
     return replace(settings, batch=_batch(batch, graph), negatives="all" if gpu or few else 2048)
 
 
-RECIPES: dict[str, Callable[[Graph | None, torch.device], Settings]] = {
+def _published(name: str, graph: Graph | None, device: torch.device) -> TrainSettings:
+    """Return the settings of a baseline for graphs of this kind, with no more negatives than there are."""
+    settings = PUBLISHED[name][_many_relations(graph)]
+    if isinstance(settings.against, int):
+        return replace(settings, against=_at_most(settings.against, graph))
+    return settings
+
+
+OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
     "accurate": _accurate,
     "fast": _fast,
     "paper": _paper,
     "paper+ns": _paper_ns,
     "paper+tb": _paper_tb,
     "paper+ns+tb": _paper_ns_tb,
+}
+RECIPES: dict[str, Callable[[Graph | None, torch.device], Settings]] = {
+    **OWN,
+    **{name: partial(_published, name) for name in PUBLISHED},
 }
 
 
@@ -129,21 +141,27 @@ def recipe(name: str, graph: Graph | None = None, device: str = "auto", **change
     settings = RECIPES[name](graph, choose_device(device))
     for change in changes:
         if not has_setting(settings, change):
-            cpu = torch.device("cpu")
-            has = " or ".join(other for other in RECIPES if has_setting(RECIPES[other](None, cpu), change))
+            has = " or ".join(recipes_with(change, "a baseline such as transe"))
             hint = f"but try it with {has}" if has else "nor of any other"
             raise InputError(f"{spoken(change)} is no setting of the recipe {name}, {hint}")
     return changed(settings, device=device, **changes)
 
 
-def has_setting(settings: Settings | TrainSettings, name: str) -> bool:
+def recipes_with(setting: str, baselines: str) -> list[str]:
+    """Return the recipes that have a setting: our own by name, and a word for the baselines, which are alike in it."""
+    cpu = torch.device("cpu")
+    own = [name for name in OWN if has_setting(OWN[name](None, cpu), setting)]
+    return [*own, baselines] if has_setting(TrainSettings, setting) else own
+
+
+def has_setting(settings: Settings | type[Settings], name: str) -> bool:
     """Say whether these settings have one of this name."""
     return name in {field.name for field in fields(settings)}
 
 
-def changed(settings: Settings, **changes: Any) -> Settings:
+def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
     """Return settings with some of them changed; vectors of another size have fewer groups rather than smaller ones."""
-    if isinstance(settings, FitSettings) or "groups" in changes:
+    if not isinstance(settings, ContrastSettings) or "groups" in changes:
         return replace(settings, **changes)
     single = replace(settings, groups=1, **changes)
     dim, least = single.dim, settings.dim // settings.groups
@@ -153,6 +171,16 @@ def changed(settings: Settings, **changes: Any) -> Settings:
     return replace(single, groups=max(fitting, default=1))
 
 
-def learn(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes:
+@overload
+def learn(graph: Graph, settings: OwnSettings, report: Report | None = None) -> Procrustes: ...
+
+
+@overload
+def learn(graph: Graph, settings: TrainSettings, report: Report | None = None) -> Trained: ...
+
+
+def learn(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes | Trained:
     """Return the model that these settings give, by the method that they belong to."""
+    if isinstance(settings, TrainSettings):
+        return train(graph, settings, report)
     return contrast(graph, settings, report) if isinstance(settings, ContrastSettings) else fit(graph, settings, report)

@@ -24,7 +24,7 @@ from procrustes_kge.fit import FitSettings, FullBatch
 from procrustes_kge.graph import Graph, Vocabulary
 from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import evaluate, figure
-from procrustes_kge.recipes import Settings, changed, learn, recipe
+from procrustes_kge.recipes import OwnSettings, changed, learn, recipe
 from procrustes_kge.threads import threads
 
 FLOAT = 4  # bytes
@@ -146,7 +146,7 @@ def softmax_epoch(graph: Graph, settings: ContrastSettings, rates: Rates) -> Tim
     return Timing(name, each, moved, operations, _floor(moved, operations, rates.copy, rates.half_products))
 
 
-def trained(graph: Graph, settings: Settings, name: str, seeds: int = 3) -> tuple[Timing, Procrustes]:
+def trained(graph: Graph, settings: OwnSettings, name: str, seeds: int = 3) -> tuple[Timing, Procrustes]:
     """Time a whole training, the mean of some seeds, and return the model of the last.
 
     An epoch is trained before: what a process loads and a machine compiles once is not counted.
@@ -226,11 +226,12 @@ def speed(graph: Graph, device: str = "auto", pykeen: bool = True) -> tuple[Rate
     def timings() -> Iterator[Timing]:
         long, short = (2000, 500) if place.type == "cuda" else (500, 200)
         fast, paper, accurate = (recipe(name, graph, device) for name in ("fast", "paper", "accurate"))
-        for settings in (changed(paper, dim=long), changed(fast, dim=long)):
-            assert isinstance(settings, FitSettings)
-            yield full_batch_epoch(graph, settings, rates)
+        assert isinstance(fast, FitSettings)
+        assert isinstance(paper, FitSettings)
+        assert isinstance(accurate, ContrastSettings)
+        for full in (paper, fast):
+            yield full_batch_epoch(graph, changed(full, dim=long), rates)
         settings = changed(accurate, dim=short, groups=1)
-        assert isinstance(settings, ContrastSettings)
         yield softmax_epoch(graph, settings, rates)
         timing, model = trained(graph, changed(fast, dim=long), "fast")
         yield timing

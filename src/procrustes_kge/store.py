@@ -52,7 +52,7 @@ class Run:
 
     model: Procrustes | Trained
     graph: Graph | None
-    settings: Settings | TrainSettings | None
+    settings: Settings | None
     report: dict[str, Any]
 
 
@@ -60,7 +60,7 @@ def save(
     model: Procrustes | Trained,
     folder: str | Path,
     graph: Graph | None = None,
-    settings: Settings | TrainSettings | None = None,
+    settings: Settings | None = None,
     report: Mapping[str, Any] | None = None,
     relations: bool = True,
 ) -> None:
@@ -144,7 +144,7 @@ def _write(
     folder: Path,
     model: Procrustes | Trained,
     graph: Graph | None,
-    settings: Settings | TrainSettings | None,
+    settings: Settings | None,
     report: Mapping[str, Any],
     relations: bool,
 ) -> None:
@@ -265,11 +265,11 @@ def _follows_from_vectors(model: Procrustes) -> bool:
     return torch.allclose(backwards, model.translations, atol=1e-4)
 
 
-def _method(settings: Settings | TrainSettings) -> str:
+def _method(settings: Settings) -> str:
     return next(name for name, kind in METHODS.items() if type(settings) is kind)
 
 
-def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | TrainSettings | None:
+def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | None:
     """Return settings as they were saved; refuse those of a method, or with a field, that is not known."""
     if method is None and values is None:
         return None
@@ -308,7 +308,7 @@ def _check_ids(splits: Mapping[str, torch.Tensor], entities: int, relations: int
 
 def build_report(
     graph: Graph,
-    settings: Settings | TrainSettings,
+    settings: Settings,
     epochs: int,
     metrics: Mapping[str, Evaluation],
     footprint: Footprint,

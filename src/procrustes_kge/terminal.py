@@ -14,12 +14,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from procrustes_kge.fit import Progress as FitProgress
+from procrustes_kge.fit import Report
 from procrustes_kge.footprint import Footprint
 from procrustes_kge.graph import Graph
+from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import Evaluation, LinkPredictor, evaluate, figure
 from procrustes_kge.reading import read_graph
-from procrustes_kge.recipes import Settings
-from procrustes_kge.train import TrainSettings
+from procrustes_kge.recipes import Settings, learn
+from procrustes_kge.train import Trained
 
 
 def say_line(line: str) -> None:
@@ -57,7 +59,7 @@ def progress_bar(*columns: Any) -> Progress:
 class FitBar:
     """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epochs it chose."""
 
-    def __init__(self, settings: Settings | TrainSettings) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.epochs, self.segments = settings.epochs, settings.segments
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
         self.bar = progress_bar(TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left"))
@@ -65,7 +67,7 @@ class FitBar:
 
     def __call__(self, progress: FitProgress) -> None:
         """Show how far training has come."""
-        self.epochs = progress.epochs
+        self.epochs = progress.epoch
         figures = [f"loss {progress.loss:.5g}"] if progress.loss is not None else []
         figures += [f"valid MRR {figure(progress.valid_mrr)}"] if progress.valid_mrr is not None else []
         self.bar.update(
@@ -76,6 +78,19 @@ class FitBar:
             epochs=progress.epochs,
             figures="   ".join(figures),
         )
+
+
+def learn_with_bar(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes | Trained:
+    """Train, with a bar."""
+    show = FitBar(settings)
+
+    def tell(progress: FitProgress) -> None:
+        show(progress)
+        if report is not None:
+            report(progress)
+
+    with show.bar:
+        return learn(graph, settings, tell)
 
 
 @contextmanager
