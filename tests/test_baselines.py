@@ -363,3 +363,21 @@ def test_tucker_scores_as_pykeens():
         (core,) = (weights for name, weights in other.named_parameters() if "core" in name)
         core.copy_(model.core.float().reshape(core.shape) if core.shape[0] == 6 else model.core.float().transpose(0, 1))
     compare(model, other, model.entities.float(), model.relations[:3].float())
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of how PyKEEN makes its matrices
+@pytest.mark.parametrize(("weighting", "half"), [("inverse_out_degree", 0), ("inverse_in_degree", 1)])
+def test_rgcn_scores_as_pykeens(weighting, half):
+    # PyKEEN divides both directions by the degrees of one of them: so each is compared while the other brings nothing.
+    model = model_of("rgcn", dim=8, inverses=False)
+    options = {"decomposition": "block", "decomposition_kwargs": {"num_blocks": 4}, "activation": "relu"}
+    other = theirs("RGCN", embedding_dim=8, use_bias=False, edge_weighting=weighting, **options)
+    encoder = other.entity_representations[0]
+    encoder._embeddings = encoder.entity_embeddings._embeddings  # where `compare` looks for them
+    with torch.no_grad():
+        model.maps[:, 3 - 3 * half : 6 - 3 * half] = 0
+        for layer, own, maps in zip(encoder.layers, model.own, model.maps, strict=True):
+            layer.self_loop.weight.copy_(own.T)
+            layer.fwd.blocks.copy_(maps[:3])
+            layer.bwd.blocks.copy_(maps[3:])
+    compare(model, other, model.entities.float(), model.relations.float())

@@ -7,7 +7,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from procrustes_kge.baselines.graphnet import A2N, RGCN, SACN
+from procrustes_kge.baselines.graphnet import A2N, BLOCK, RGCN, SACN, joined
 from procrustes_kge.errors import InputError
 from toys import random_graph, random_graphs
 
@@ -57,10 +57,10 @@ def asked(model, graph, answers=None):
     return model.query(model.encode(), heads, relations, *([] if answers is None else [answers]))
 
 
-@given(graph=random_graphs(), layers=st.integers(1, 3), seed=st.integers(0, 2**31))
-@example(graph=random_graph(3, 1, 9), layers=2, seed=0)
-def test_rgcn_adds_the_mean_of_each_relations_neighbours_turned_block_by_block(graph, layers, seed):
-    model, relations = made(RGCN, graph, layers=layers, seed=seed), len(graph.relations)
+@given(graph=random_graphs(), layers=st.integers(1, 3), blocks=st.sampled_from([1, 3, 30]), seed=st.integers(0, 2**31))
+@example(graph=random_graph(3, 1, 9), layers=2, blocks=3, seed=0)
+def test_rgcn_adds_the_mean_of_each_relations_neighbours_turned_block_by_block(graph, layers, blocks, seed):
+    model, relations = made(RGCN, graph, layers=layers, dim=60, blocks=blocks, seed=seed), len(graph.relations)
     points = model.entities
     for layer in range(layers):
         rows = []
@@ -74,6 +74,16 @@ def test_rgcn_adds_the_mean_of_each_relations_neighbours_turned_block_by_block(g
             rows.append(row if layer + 1 == layers else row.relu())
         points = torch.stack(rows)
     same(model.encode().entities, points)
+
+
+@given(blocks=st.integers(1, 30), width=st.integers(1, 30))
+@example(blocks=100, width=5)
+def test_joined_blocks_are_the_same_map(blocks, width):
+    maps = torch.randn(2, blocks, width, width)
+    found = joined(maps)
+    assert found.shape[-1] == width or found.shape[-1] <= BLOCK
+    for one, other in zip(found, maps, strict=True):
+        assert torch.block_diag(*one).equal(torch.block_diag(*other))
 
 
 @given(graph=random_graphs(), seed=st.integers(0, 2**31))
@@ -109,6 +119,7 @@ def test_sacn_slides_its_filters_over_head_and_relation(graph, kernel, seed):
 
 
 @given(graph=random_graphs(), seed=st.integers(0, 2**31))
+@example(graph=random_graph(4, 8, 200), seed=0)  # more neighbours than a tile holds
 def test_a2n_attends_to_neighbours(graph, seed):
     model, relations = made(A2N, graph, seed=seed), len(graph.relations)
     rows = []
@@ -128,6 +139,7 @@ def test_a2n_attends_to_neighbours(graph, seed):
 
 @given(graph=random_graphs(), most=st.integers(1, 4), drawn=st.data(), training=st.booleans())
 @example(graph=random_graph(3, 1, 9), most=2, drawn=None, training=False)
+@example(graph=random_graph(4, 8, 200), most=40, drawn=None, training=True)
 def test_a_hidden_edge_is_as_if_it_had_never_been(graph, most, drawn, training):
     number = drawn.draw(st.integers(0, len(graph.train) - 1)) if drawn else 0
     backwards = drawn.draw(st.booleans()) if drawn else False
@@ -165,23 +177,45 @@ def test_a_triple_given_twice_is_hidden_twice():
     same(twice.query(twice.encode(), *row), without.query(without.encode(), *row))
 
 
-@given(counts=st.lists(st.integers(0, 30), max_size=5), most=st.integers(1, 10), training=st.booleans())
+def kept(model, counts):
+    """Return the places that are kept of each list of neighbours."""
+    places, present, questions, _ = model.kept(torch.tensor(counts, dtype=torch.int64))
+    return [places[questions == question][present[questions == question]].tolist() for question in range(len(counts))]
+
+
+COUNTS, MOST = st.lists(st.integers(0, 90), max_size=5), st.integers(1, 40)
+
+
+@given(counts=COUNTS, most=MOST, training=st.booleans())
 def test_as_many_neighbours_are_kept_as_there_is_room_for_none_twice(counts, most, training):
     model = made(A2N, random_graph(3, 1, 1), most=most).train(training)
-    places, present = model.kept(torch.tensor(counts, dtype=torch.int64))
-    for count, row, real in zip(counts, places, present, strict=True):
-        kept = row[real].tolist()
-        assert len(set(kept)) == len(kept) == min(count, most)
-        assert set(kept) <= set(range(count))
-        if not training or count <= most:
-            assert kept == list(range(len(kept)))
+    for count, places in zip(counts, kept(model, counts), strict=True):
+        assert len(set(places)) == len(places) == min(count, most)
+        assert set(places) <= set(range(count))
+        if count <= most:
+            assert places == list(range(count))
 
 
-@pytest.mark.parametrize(("count", "most"), [(5, 3), (9, 2), (11, 10)])
+@given(counts=COUNTS, most=MOST)
+def test_evaluation_keeps_the_same_neighbours_every_time_alone_or_among_others(counts, most):
+    model = made(A2N, random_graph(3, 1, 1), most=most)
+    assert kept(model, counts) == [places for count in counts for places in kept(model, [count])]
+
+
+@given(count=st.integers(1, 300), most=MOST)
+def test_evaluation_sees_of_every_direction_that_has_a_strip_of_neighbours(count, most):
+    (places,) = kept(made(A2N, random_graph(3, 1, 1), most=most), [count])
+    strip = -(-count // most)
+    for first in range(count - strip + 1):
+        assert set(places) & set(range(first, first + strip))
+
+
+@pytest.mark.parametrize(("count", "most"), [(5, 3), (9, 2), (11, 10), (50, 20)])
 def test_every_neighbour_is_drawn_as_often(count, most):
     torch.manual_seed(0)
     model, times = made(A2N, random_graph(3, 1, 1), most=most).train(), 20_000
-    often = torch.bincount(model.kept(torch.full((times,), count))[0].flatten(), minlength=count) / times
+    places, present, *_ = model.kept(torch.full((times,), count))
+    often = torch.bincount(places[present], minlength=count) / times
     torch.testing.assert_close(often, torch.full((count,), most / count), rtol=0, atol=0.02)
 
 

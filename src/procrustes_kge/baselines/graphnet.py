@@ -6,7 +6,7 @@ arrives at t by direction r + R.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,6 +17,9 @@ from procrustes_kge.baselines.parts import Embedded, Encoded, dot, rows
 from procrustes_kge.errors import InputError
 from procrustes_kge.linalg import bag_sum, starts, tiled
 from procrustes_kge.relational import TILE
+
+BLOCK = 24  # numbers in a joined block of R-GCN's, at most: 20 for the usual 5
+SEEN_AT_ONCE = 16  # neighbours in a tile of A2N's: most entities have fewer, some have hundreds
 
 
 class Connected(Embedded):
@@ -50,8 +53,19 @@ def weighted_sum(
     offsets: Int[Tensor, " bags_and_one"],
     weights: Float[Tensor, " members"],
 ) -> Float[Tensor, "bags width"]:
-    """Return Σ w_m rows[m] over the members of every bag, without writing down what a member adds."""
+    """Return Σ w_m rows[m] over the members of every bag, without writing down what a member adds.
+
+    Gradients, of weights too, add up in a fixed order.
+    """
     return embedding_bag(members, rows, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+
+
+def joined(maps: Float[Tensor, "directions blocks width width"]) -> Float[Tensor, "directions fewer wider wider"]:
+    """Return the same maps in fewer blocks, zero but for the old ones: small blocks are slower than more numbers."""
+    blocks, width = maps.shape[1:3]
+    many = max(each for each in range(1, blocks + 1) if blocks % each == 0 and (each == 1 or each * width <= BLOCK))
+    places = torch.eye(many, dtype=maps.dtype, device=maps.device)
+    return torch.einsum("dbgio,gh->dbgiho", maps.unflatten(1, (-1, many)), places).flatten(4).flatten(2, 3)
 
 
 class RGCN(Connected):
@@ -126,9 +140,12 @@ class RGCN(Connected):
         sizes = self.offsets.diff()
         shares = sizes.repeat_interleave(sizes, output_size=len(self.senders)).to(points.dtype).reciprocal()
         sums = weighted_sum(points, self.senders, self.offsets, self.edge_drop(shares))
-        cut = sums.view(len(self.tiles), TILE, *maps.shape[1:3])
-        turned = torch.einsum("thbi,tbio->thbo", cut, maps[self.tiles])
-        return bag_sum(turned.reshape(sums.shape), self.arriving, self.arrived)
+        maps = joined(maps)
+        turns = rows(maps.flatten(1), self.tiles).unflatten(1, maps.shape[1:]).unbind(dim=1)
+        # Block after block: to treat them as one batch, all rows would be copied into its order and back.
+        parts = sums.view(-1, TILE, sums.shape[1]).split(maps.shape[-1], dim=-1)
+        turned = torch.cat([part @ turn for part, turn in zip(parts, turns, strict=True)], dim=-1)
+        return bag_sum(turned.view(sums.shape), self.arriving, self.arrived)
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return h ∘ r."""
@@ -191,9 +208,10 @@ class SACN(Connected):
         """Return the entities after both layers."""
         tables = super().encode()
         points = tables.entities
-        for strengths, weights, norm in zip(self.strengths, self.weights, self.norms, strict=True):
+        strengths = rows(self.strengths.T.contiguous(), self.directions).T.contiguous()  # of both layers at once
+        for strength, weights, norm in zip(strengths, self.weights, self.norms, strict=True):
             # Â X before W, which makes rows wider as a rule.
-            around = points + weighted_sum(points, self.senders, self.offsets, strengths[self.directions])
+            around = points + weighted_sum(points, self.senders, self.offsets, strength)
             points = self.graph_drop(norm(weights(around)).tanh())
         return tables._replace(entities=points)
 
@@ -207,6 +225,18 @@ class SACN(Connected):
     ) -> Float[Tensor, "b n"]:
         """Return q · t."""
         return dot(queries, encoded, candidates)
+
+
+class Seen(NamedTuple):
+    """Neighbours in tiles of equal height, question after question; the last tile of each is padded.
+
+    A question with few neighbours takes one tile, however many another one has.
+    """
+
+    places: Int[Tensor, "tiles height"]  # where they stand in a list of neighbours
+    present: Bool[Tensor, "tiles height"]  # false for padding
+    questions: Int[Tensor, " tiles"]  # whose neighbours they are
+    offsets: Int[Tensor, " questions_and_one"]  # where the tiles of each question start
 
 
 class A2N(Connected):
@@ -255,28 +285,50 @@ class A2N(Connected):
     ) -> Float[Tensor, "b d"]:
         """Return the head seen with its neighbours, times the relation; the edge from a given answer is not seen."""
         head, relation = rows(encoded.entities, heads), rows(encoded.relations, relations)
-        edges, present = self.neighbours(heads, relations, answers)
-        sender, direction = edges % len(self.entities), edges // len(self.entities) % len(self.relations)
-        pairs = torch.cat([encoded.relations[direction], encoded.entities[sender]], dim=-1)
         # (h ∘ r) · W_n p = (W_nᵀ (h ∘ r)) · p and Σ a_i W_n p_i = W_n Σ a_i p_i: no n_i has to exist.
         asked = (head * relation) @ self.neighbour.weight
-        likeness = (pairs @ asked[..., None]).squeeze(-1).masked_fill(~present, torch.finfo(pairs.dtype).min)
-        attention = likeness.softmax(dim=-1) * present  # padding weighs nothing even where there is only padding
-        around = self.neighbour((attention[:, None] @ pairs).squeeze(1))
+        around = self.neighbour(self.attended(encoded, asked, self.neighbours(heads, relations, answers)))
         return self.dropout(self.joint(torch.cat([head, around], dim=-1)) * relation)
+
+    def attended(self, encoded: Encoded, asked: Float[Tensor, "b pair"], seen: Seen) -> Float[Tensor, "b pair"]:
+        """Return Σ a_i [r_i; e_i], a = softmax(asked · [r_i; e_i]), without writing down any pair.
+
+        Relations are few: their likeness to a question is looked up in a table, and only e_i is laid out.
+        """
+        edges = self.keys[seen.places]
+        sender, direction = edges % len(self.entities), edges // len(self.entities) % len(self.relations)
+        of_relations, of_entities = asked.chunk(2, dim=-1)
+        vectors, table = rows(encoded.entities, sender), of_relations @ encoded.relations.T
+        likeness = (vectors @ rows(of_entities, seen.questions)[..., None]).squeeze(-1)
+        likeness = likeness + rows(table.flatten(), seen.questions[:, None] * len(self.relations) + direction)
+        likeness = likeness.masked_fill(~seen.present, -torch.inf)
+        # Whatever is taken off before exp() cancels: the largest may be held fixed.
+        largest = likeness.new_zeros(len(asked)).scatter_reduce(
+            0, seen.questions, likeness.detach().amax(dim=1), "amax", include_self=False
+        )
+        weights = (likeness - largest[seen.questions, None]).exp()
+        sums = [
+            embedding_bag(direction, encoded.relations, mode="sum", per_sample_weights=weights),
+            (weights[:, None] @ vectors).squeeze(1),
+            weights.sum(dim=1, keepdim=True),
+        ]
+        tiles = torch.arange(len(weights), device=weights.device)
+        summed = bag_sum(torch.cat(sums, dim=-1), tiles, seen.offsets)
+        return summed[:, :-1] / summed[:, -1:].clamp_min(1)  # the largest alone weighs 1: less is no neighbour at all
 
     def neighbours(
         self, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], answers: Int[Tensor, " b"] | None
-    ) -> tuple[Int[Tensor, "b width"], Bool[Tensor, "b width"]]:
-        """Return the edges that each head sees, and which of them are there at all."""
+    ) -> Seen:
+        """Return which of all edges each head sees."""
         counts, hidden = self.offsets.diff()[heads], []
         if answers is not None:
             hidden = list(zip(*self.runs(heads, relations, answers), strict=True))
             counts = counts - sum(size for _, size in hidden)
-        places, present = self.kept(counts)
+        places, present, questions, offsets = self.kept(counts)
         for first, size in hidden:  # places behind what is hidden move on
-            places = places + size[:, None] * (places >= first[:, None])
-        return self.keys[torch.where(present, self.offsets[heads, None] + places, 0)], present
+            places = places + size[questions, None] * (places >= first[questions, None])
+        places = torch.where(present, self.offsets[heads][questions, None] + places, 0)
+        return Seen(places, present, questions, offsets)
 
     def runs(
         self, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], answers: Int[Tensor, " b"]
@@ -292,22 +344,27 @@ class A2N(Connected):
         meant = (directions == relations) | (heads == answers)
         return first - self.offsets[heads], (behind - first) * meant
 
-    def kept(self, counts: Int[Tensor, " b"]) -> tuple[Int[Tensor, "b width"], Bool[Tensor, "b width"]]:
-        """Return the places of the neighbours that are kept, of so many, and which of the places are taken.
+    def kept(self, counts: Int[Tensor, " b"]) -> Seen:
+        """Return the places of the neighbours that are kept, of so many.
 
-        Where there are too many, evaluation keeps the first. Training cuts their list, begun anywhere, into strips of
-        nearly equal length and draws one of each: all are kept as often, none twice, and what is drawn is spread out.
+        Where there are too many, their list is cut into strips of nearly equal length, and one of each is kept: the
+        middle one in evaluation. In training the list is begun anywhere, and any one of a strip is drawn: all are kept
+        as often, none twice. Either way what is kept is spread out over the relations, by which the list is sorted.
         """
-        width = min(self.most, max(counts.tolist(), default=0))
-        slots, counts = torch.arange(width, device=counts.device).expand(len(counts), -1), counts[:, None]
-        present = slots < counts
-        if not self.training:
-            return slots, present
-        strips = slots * counts // self.most
-        lengths = ((slots + 1) * counts // self.most - strips).clamp_min(1)
-        dice = torch.randint(2**40, (2, *slots.shape), device=slots.device)
-        drawn = (dice[0, :, :1] + strips + dice[1] % lengths) % counts.clamp_min(1)
-        return torch.where(counts > self.most, drawn, slots), present
+        device, height = counts.device, SEEN_AT_ONCE
+        tiles = (counts.clamp_max(self.most) + height - 1) // height
+        offsets, questions = starts(tiles), torch.arange(len(tiles), device=device).repeat_interleave(tiles)
+        numbers = torch.arange(len(questions), device=device) - offsets[questions]
+        slots, many = numbers[:, None] * height + torch.arange(height, device=device), counts[questions, None]
+        strips = slots * many // self.most
+        lengths = ((slots + 1) * many // self.most - strips).clamp_min(1)
+        if self.training:
+            begun, drawn = (torch.randint(2**40, like.shape, device=device) for like in (counts, lengths))
+            picked = (begun[questions, None] + strips + drawn % lengths) % many
+        else:
+            picked = strips + lengths // 2
+        places, present = torch.where(many > self.most, picked, slots), slots < many.clamp_max(self.most)
+        return Seen(places, present, questions, offsets)
 
     def scores(
         self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
