@@ -15,9 +15,11 @@ pytest.importorskip("triton", reason="Triton is not installed; pip install 'proc
 
 import triton.runtime.interpreter as interpreter
 
+from procrustes_kge.baselines.parts import lengths
 from procrustes_kge.fit import NEARLY_THERE, FitSettings, Segments, fit, train_epoch
-from procrustes_kge.kernels import can_fuse
+from procrustes_kge.kernels import can_compare, can_fuse
 from procrustes_kge.kernels import full_batch as fused
+from procrustes_kge.kernels.distances import summed_lengths
 from procrustes_kge.kernels.strips import Strips
 from procrustes_kge.linalg import nearest_orthogonal_by_products
 from procrustes_kge.ranking import evaluate
@@ -129,9 +131,41 @@ def test_training_by_the_kernels_gives_the_figures_of_plain_training(monkeypatch
     assert found[0].tail.hits_at_10 == pytest.approx(found[1].tail.hits_at_10, abs=5e-4)
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    queries=st.integers(1, 70),
+    entities=st.integers(1, 130),
+    groups=st.integers(1, 5),
+    group=st.sampled_from([1, 2, 3, 4, 5, 17, 20, 32]),
+    seed=st.integers(0, 99),
+)
+def test_summed_lengths_are_those_of_all_pairs(queries, entities, groups, group, seed):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (queries, groups * group), (entities, groups * group), (queries, entities)
+    ours, theirs, weights = (torch.randn(shape, generator=generator) for shape in shapes)
+    theirs[0] = ours[0]  # no distance, and no direction
+    found = differentiated(lambda *pair: summed_lengths(*pair, group), ours, theirs, weights)
+    plain = differentiated(
+        lambda one, other: lengths((one[:, None] - other).unflatten(-1, (-1, group))).sum(dim=-1),
+        *(each.double() for each in (ours, theirs, weights)),
+    )
+    for one, other in zip(found, plain, strict=True):
+        torch.testing.assert_close(one, other.float(), rtol=1e-4, atol=1e-4)
+
+
+def differentiated(compare, ours, theirs, weights):
+    """Return what is compared, and the gradients of its weighted sum."""
+    pair = [each.to(DEVICE).requires_grad_() for each in (ours, theirs)]
+    total = compare(*pair)
+    return total.detach(), *torch.autograd.grad((total * weights.to(DEVICE)).sum(), pair)
+
+
 def test_kernels_are_for_gpus_and_for_segments_that_fit():
+    assert not can_compare(torch.ones(2, 8), 2)
     assert not can_fuse(torch.device("cpu"), 20, 100)
     if torch.cuda.is_available():
         assert can_fuse(DEVICE, 20, 100)
         assert not can_fuse(DEVICE, 128, 100)
         assert not can_fuse(DEVICE, 20, 2**30)
+        assert can_compare(torch.ones(2, 8, device=DEVICE), 2)
+        assert not can_compare(torch.ones(2, 80, device=DEVICE), 40)

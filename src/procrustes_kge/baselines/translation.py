@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -38,8 +37,5 @@ class TransE(Embedded):
         self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
     ) -> Float[Tensor, "b n"]:
         """Return the margin minus the distance."""
-        if self.norm == 2:
-            return self.margin - grouped_distance(queries, encoded.entities, queries.shape[1], candidates)
-        if candidates is None:
-            return self.margin - torch.cdist(queries, encoded.entities, p=1)
-        return self.margin - (queries[:, None] - rows(encoded.entities, candidates)).abs().sum(dim=-1)
+        group = 1 if self.norm == 1 else queries.shape[1]
+        return self.margin - grouped_distance(queries, encoded.entities, group, candidates)

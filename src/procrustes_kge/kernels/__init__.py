@@ -7,20 +7,34 @@ from functools import cache
 from importlib.util import find_spec
 
 import torch
+from torch import Tensor
 
 from procrustes_kge.kernels.strips import Strips
 
 WIDEST = 64  # numbers in a segment: larger matrices do not fit into the registers of a program
+WIDEST_GROUP = 32  # numbers whose distance is one of several: their loop is unrolled
 
 
 def can_fuse(device: torch.device, width: int, entities: int) -> bool:
     """Say whether the Triton kernels run on this device for segments this wide of so many entities."""
     return (
+        width <= WIDEST
+        and torch.get_default_dtype() == torch.float32
+        and width * entities < 2**31  # indices within a segment are of 32 bits
+        and runs_on(device)
+    )
+
+
+def can_compare(vectors: Tensor, group: int) -> bool:
+    """Say whether a Triton kernel sums up the distances of groups of so many numbers."""
+    return group <= WIDEST_GROUP and vectors.dtype == torch.float32 and runs_on(vectors.device)
+
+
+def runs_on(device: torch.device) -> bool:
+    """Say whether the Triton kernels run on this device."""
+    return (
         device.type == "cuda"
         and torch.version.hip is None
-        and torch.get_default_dtype() == torch.float32
-        and width <= WIDEST
-        and width * entities < 2**31  # indices within a segment are of 32 bits
         and torch.cuda.get_device_capability(device) >= (8, 0)  # the first with products of TF32
         and find_spec("triton") is not None
         and _compiles(device)
