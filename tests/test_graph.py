@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import SPLITS, KnownAnswers, Vocabulary, split_graph
 from procrustes_kge.reading import read_graph, write_graph
+from toys import random_graphs
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -538,6 +539,20 @@ def test_every_split_is_known_unless_some_are_chosen():
     graph = read_graph(dense(), valid=0.2, test=0.2)
     assert len(KnownAnswers.of(graph).answers) == 2 * 400
     assert len(KnownAnswers.of(graph, ["test"]).answers) == 2 * 80
+
+
+@given(graph=random_graphs(), seed=st.integers(0, 99))
+def test_known_answers_say_of_any_candidate_whether_it_is_one(graph, seed):
+    known, count = KnownAnswers.of(graph), len(graph.entities)
+    generator = torch.Generator().manual_seed(seed)
+    entities = torch.randint(count, (5,), generator=generator)
+    relations = torch.randint(2 * len(graph.relations), (5,), generator=generator)
+    candidates = torch.randint(count, (5, 7), generator=generator)
+    rows, answers = known.look_up(entities, relations)
+    plain = torch.zeros(5, count, dtype=torch.bool)
+    plain[rows, answers] = True
+    assert torch.equal(known.hold(entities, relations, candidates), plain.gather(1, candidates))
+    assert torch.equal(known.hold(entities, relations, torch.arange(count)), plain)
 
 
 def test_where_nothing_is_known_nothing_is_found():

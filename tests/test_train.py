@@ -24,6 +24,8 @@ LEARNERS = {
     "drawn, focused": replace(SMALL, model="ote", against=20, loss="logistic", focus=1.0, margin=3.0, epochs=150,
                               batch=64),
     "drawn, softmax": replace(SMALL, model="ote", against=20, margin=3.0, epochs=150, batch=64),
+    "shared, focused": replace(SMALL, model="ote", against=30, shared=True, loss="logistic", focus=1.0, margin=3.0,
+                               epochs=150, batch=64),
 }  # fmt: skip
 
 
@@ -58,6 +60,15 @@ def test_the_same_seed_gives_the_same_weights_and_leaves_dice_alone(way):
     assert any(not torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.parametrize("rough", [True, False])
+def test_products_are_rough_in_training_alone_and_where_they_may_be(rough):
+    backend, seen = torch.backends.cuda.matmul, []
+    before = backend.fp32_precision
+    train(rotated_graph(), replace(SMALL, epochs=1, tf32=rough), lambda _: seen.append(backend.fp32_precision))
+    assert seen == ["tf32" if rough else before]
+    assert backend.fp32_precision == before
+
+
 def test_the_weights_of_the_best_validation_are_kept():
     graph, seen = rotated_graph(), []
     settings = replace(LEARNERS["all"], patience=2, validate_every=2, epochs=40)
@@ -82,6 +93,20 @@ def test_losses_fall_when_answers_rise_and_negatives_fall(loss):
     LOSSES[loss](answers, negatives, settings).backward()
     assert (answers.grad < 0).all()
     assert (negatives.grad > 0).all()
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_answer_that_is_drawn_is_no_negative(loss, shared):
+    """Where every entity answers every question, nothing is left to push away, and only margins move the answers."""
+    ids = range(4)
+    every = torch.tensor([[head, 0, tail] for head in ids for tail in ids])
+    graph = replace(random_graph(4, 1, 4), train=every)
+    settings = replace(SMALL, model="distmult", against=3, shared=shared, loss=loss, epochs=1, batch="full")
+    before, after = (train(graph, replace(settings, learning_rate=rate)).module for rate in (1e-9, 0.1))
+    scores = [model.scores(model.encode(), model.encode().entities) for model in (before, after)]
+    assert loss == "logistic" or torch.allclose(*scores, atol=1e-6)
+    assert loss != "logistic" or not torch.allclose(*scores, atol=1e-6)
 
 
 def test_a_graph_of_one_relation_and_few_triples_trains():

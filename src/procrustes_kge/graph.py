@@ -193,6 +193,19 @@ class KnownAnswers:
         within = torch.arange(len(rows), device=keys.device) - first[rows]
         return rows, self.answers[start[rows] + within]
 
+    @cached_property
+    def pairs(self) -> Int[Tensor, " answers"]:
+        """Question and answer as one number, ascending."""
+        return self.keys.repeat_interleave(self.offsets.diff()) * self.entities + self.answers
+
+    def hold(
+        self, entities: Int[Tensor, " b"], relations: Int[Tensor, " b"], candidates: Int[Tensor, "*b k"]
+    ) -> Bool[Tensor, "b k"]:
+        """Say of each candidate whether it is an answer; the candidates are those of each question, or the same."""
+        asked = (relations * self.entities + entities)[:, None] * self.entities + candidates
+        places = torch.searchsorted(self.pairs, asked).clamp(max=len(self.pairs) - 1)
+        return self.pairs[places] == asked
+
 
 def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int = 0) -> Graph:
     """Move shares of the training triples to valid and test, at random, leaving no entity or relation unseen in train.

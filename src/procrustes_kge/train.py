@@ -22,7 +22,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from procrustes_kge.baselines import BASELINES
 from procrustes_kge.baselines.parts import rows
 from procrustes_kge.checks import check_choices, check_range, check_whole
-from procrustes_kge.devices import choose_device, deterministic_algorithms
+from procrustes_kge.devices import choose_device, deterministic_algorithms, rough_products
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import Progress, Report, check_trainable
 from procrustes_kge.graph import Graph, KnownAnswers, Vocabulary
@@ -31,6 +31,7 @@ from procrustes_kge.ranking import rank
 
 VALIDATION_TRIPLES = 2000
 LABELS_AT_ONCE = 2**30  # scores of a batch against all entities
+FAR = -1e6  # a score that no loss counts
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class TrainSettings:
         int | Literal["all", "labels"],
         "all: each answer against all entities; labels: all answers of a question at once; or so many drawn negatives",
     ] = "all"
+    shared: Annotated[bool, "all questions of a step have the same negatives, which is many times as fast"] = False
     loss: Annotated[
         Literal["softmax", "logistic", "margin"],
         "softmax: which entity is the answer; logistic: is each one; margin: answers better than negatives by a margin",
@@ -79,6 +81,7 @@ class TrainSettings:
     patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 5
     validate_every: Annotated[int, "epochs between validations"] = 5
     seed: Annotated[int, "the same seed on the same machine gives the same result"] = 0
+    tf32: Annotated[bool, "a GPU may round what it multiplies to ten bits while it trains"] = True
     device: Annotated[str, "cpu, cuda, cuda:1, or auto: the GPU where there is one"] = "auto"
     deterministic: Annotated[bool, "refuse GPU algorithms that may round differently from run to run"] = False
 
@@ -168,7 +171,12 @@ def train(graph: Graph, settings: TrainSettings | None = None, report: Report | 
             f"try at most {len(graph.entities) - 1}"
         )
     device = choose_device(settings.device)
-    with deterministic_algorithms(settings.deterministic), _seeded(settings.seed, device), torch.enable_grad():
+    with (
+        deterministic_algorithms(settings.deterministic),
+        _seeded(settings.seed, device),
+        rough_products(settings.tf32),
+        torch.enable_grad(),
+    ):
         training = _Training(graph, settings, device)
         training.run(report)
     return training.model
@@ -203,8 +211,11 @@ class _Training:
         self.graph, self.settings, self.device = graph, settings, device
         module = built(graph, settings).to(device)
         self.model = Trained(settings.model, graph.entities, graph.relations, module)
-        kinds: dict[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adagrad": torch.optim.Adagrad}
-        self.step = kinds[settings.step](module.parameters(), lr=settings.learning_rate)  # type: ignore[call-arg]
+        self.step: torch.optim.Optimizer = (
+            torch.optim.Adam(module.parameters(), settings.learning_rate, fused=device.type == "cuda")
+            if settings.step == "adam"
+            else torch.optim.Adagrad(module.parameters(), settings.learning_rate)
+        )
         head, relation, tail = graph.train.to(device).unbind(dim=1)
         self.asked, self.answers = torch.cat([head, tail]), torch.cat([tail, head])
         self.directions = torch.cat([relation, relation + len(graph.relations)])
@@ -257,12 +268,24 @@ class _Training:
             hidden = {"answers": answers} if self.sees_answers else {}
             queries = model.module.query(encoded, asked, directions, **hidden)  # type: ignore[operator]
             if isinstance(settings.against, int):
-                drawn = torch.randint(len(self.graph.entities), (len(mine), settings.against), device=self.device)
-                scores = model.scores(encoded, queries, torch.cat([answers[:, None], drawn], dim=1))
-                loss = LOSSES[settings.loss](scores[:, 0], scores[:, 1:], settings)
+                reached = model.scores(encoded, queries, answers[:, None])[:, 0]
+                drawn = self.drawn(encoded, queries, asked, directions, settings.against)
+                loss = LOSSES[settings.loss](reached, drawn, settings)
             else:
                 loss = cross_entropy(model.scores(encoded, queries), answers)
             yield loss + self.penalised(encoded, queries, asked, directions, answers)
+
+    def drawn(
+        self, encoded: Any, queries: Tensor, asked: Tensor, directions: Tensor, count: int
+    ) -> Float[Tensor, "b k"]:
+        """Return the scores of drawn entities; one that is an answer too counts as if it were far away."""
+        model, alike = self.model, self.settings.shared
+        shape = (count,) if alike else (len(asked), count)
+        candidates = torch.randint(len(self.graph.entities), shape, device=self.device)
+        scores = (
+            model.scores(encoded.only(candidates), queries) if alike else model.scores(encoded, queries, candidates)
+        )
+        return scores.masked_fill(self.labels.hold(asked, directions, candidates), FAR)
 
     def by_labels(self) -> Iterator[Float[Tensor, ""]]:
         """Yield the loss of every batch of questions with all their answers."""
