@@ -122,7 +122,7 @@ def test_a_graph_of_one_relation_and_few_triples_trains():
         ({"against": 0}, "against 0, expected all or labels or a whole number of at least 1"),
         ({"loss": "logistic"}, "logistic loss against all entities; try --against labels or a number of negatives"),
         ({"loss": "margin", "against": "labels"}, "margin loss with labels; give --against a number of negatives"),
-        ({"smoothing": 0.1}, "smoothing against all; it is for --against labels"),
+        ({"smoothing": 0.1, "against": 5}, "smoothing against 5 negatives; it is for --against all or labels"),
         ({"focus": 1.0}, "focus is for the logistic loss against drawn negatives"),
         ({"norm": 3}, "norm 3, expected 1 or 2"),
         ({"epochs": 0}, "epochs 0, expected a whole number of at least 1"),

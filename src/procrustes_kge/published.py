@@ -14,7 +14,7 @@ _LABELS = TrainSettings(
     against="labels", loss="logistic", smoothing=0.1, step="adam", learning_rate=0.003, batch=512, epochs=200
 )
 _DRAWN = TrainSettings(against=256, loss="logistic", step="adam", learning_rate=0.0005, batch=1024, epochs=200)
-_ALL = TrainSettings(against="all", penalty="n3", decay=0.1, learning_rate=0.1, batch=1024, epochs=60)
+_ALL = TrainSettings(against="all", penalty="n3", decay=0.1, learning_rate=0.1, batch=1024, epochs=40)
 
 PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     "transe": (
@@ -22,16 +22,18 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
         replace(_DRAWN, model="transe", dim=128, loss="softmax", against=200, learning_rate=0.001),
     ),
     "distmult": (
-        replace(_ALL, model="distmult", dim=512, query_dropout=0.4, decay=0.05, learning_rate=0.2),
-        replace(_ALL, model="distmult", dim=512, query_dropout=0.4, decay=0.02, learning_rate=0.2),
+        replace(_ALL, model="distmult", dim=512, query_dropout=0.4, decay=0.05, learning_rate=0.2, epochs=30),
+        replace(_ALL, model="distmult", dim=512, query_dropout=0.4, decay=0.02, learning_rate=0.2, epochs=30),
     ),
     "complex": (
         replace(_ALL, model="complex", dim=2000),
-        replace(_ALL, model="complex", dim=2000, decay=0.05),
+        replace(_ALL, model="complex", dim=2000, decay=0.05, epochs=30),
     ),
     "rgcn": (
-        replace(_LABELS, model="rgcn", dim=500, inverses=False, edge_dropout=0.4, learning_rate=0.01, smoothing=0.0),
-        replace(_LABELS, model="rgcn", dim=500, inverses=False, edge_dropout=0.4, learning_rate=0.01, smoothing=0.0),
+        replace(_ALL, model="rgcn", dim=500, inverses=False, penalty="none", edge_dropout=0.4, step="adam",
+                learning_rate=0.01, batch=2048, epochs=25),
+        replace(_ALL, model="rgcn", dim=500, inverses=False, penalty="none", edge_dropout=0.4, step="adam",
+                learning_rate=0.01, batch=4096, epochs=15),
     ),
     "conve": (
         replace(_LABELS, model="conve", input_dropout=0.2, feature_dropout=0.2, query_dropout=0.3),
@@ -54,7 +56,7 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     ),
     "quate": (
         replace(_ALL, model="quate", dim=2000),
-        replace(_ALL, model="quate", dim=2000, decay=0.05),
+        replace(_ALL, model="quate", dim=2000, decay=0.05, epochs=30),
     ),
     "interacte": (
         replace(_LABELS, model="interacte", permutations=4, kernel=11, filters=96, learning_rate=0.001,

@@ -106,8 +106,8 @@ class TrainSettings:
             raise InputError(f"{self.loss} loss against all entities; try --against labels or a number of negatives")
         if self.against == "labels" and self.loss == "margin":
             raise InputError("margin loss with labels; give --against a number of negatives such as 256")
-        if self.smoothing and self.against != "labels":
-            raise InputError(f"smoothing against {self.against}; it is for --against labels")
+        if self.smoothing and isinstance(self.against, int):
+            raise InputError(f"smoothing against {self.against} negatives; it is for --against all or labels")
         if self.focus and not (isinstance(self.against, int) and self.loss == "logistic"):
             raise InputError("focus is for the logistic loss against drawn negatives")
 
@@ -272,7 +272,7 @@ class _Training:
                 drawn = self.drawn(encoded, queries, asked, directions, settings.against)
                 loss = LOSSES[settings.loss](reached, drawn, settings)
             else:
-                loss = cross_entropy(model.scores(encoded, queries), answers)
+                loss = cross_entropy(model.scores(encoded, queries), answers, label_smoothing=settings.smoothing)
             yield loss + self.penalised(encoded, queries, asked, directions, answers)
 
     def drawn(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import pad, unfold
+from torch.nn.functional import pad
 
 from procrustes_kge.baselines.parts import Embedded, Encoded, dot, rows
 from procrustes_kge.checks import check_whole
@@ -137,11 +137,11 @@ class SharedFilters(nn.Module):
 
     def forward(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps height width"]:
         """Return the feature maps, those of the first channel first."""
-        kernel, size = self.filters.shape[-1], image.shape[2:]
-        wrapped = pad(image, [kernel // 2] * 4, mode="circular").flatten(0, 1)[:, None]
+        kernel = self.filters.shape[-1]
+        wrapped = pad(image, [kernel // 2] * 4, mode="circular")
         # What lies under the filters, written down, and one product: libraries are slow at a channel at a time.
-        seen = unfold(wrapped, kernel)
-        return (self.filters.flatten(1) @ seen).unflatten(0, image.shape[:2]).flatten(1, 2).unflatten(-1, size)
+        seen = wrapped.unfold(2, kernel, 1).unfold(3, kernel, 1).flatten(-2)
+        return (seen @ self.filters.flatten(1).T).permute(0, 1, 4, 2, 3).flatten(1, 2)
 
 
 def chequered(dim: int, permutations: int) -> Int[Tensor, "permutations height width"]:

@@ -15,7 +15,8 @@ from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, do
 class RotatE(Embedded):
     """q = h e^{iθ} on complex numbers, compared by γ − Σ |q_k − t_k| (Sun et al., 2019).
 
-    A complex number is two neighbours of a vector.
+    A complex number is two neighbours of a vector. Angles are kept in units that make them as small as the numbers of
+    entities, so that both learn at one rate.
     """
 
     def __init__(
@@ -23,9 +24,14 @@ class RotatE(Embedded):
     ) -> None:
         check_multiple(dim, 2, "complex numbers")
         super().__init__(entities, relations, dim, dim // 2, inverses)
-        self.margin = margin
-        nn.init.uniform_(self.entities, -(reach := (margin + 2) / (dim // 2)), reach)
-        nn.init.uniform_(self.relations, -math.pi, math.pi)
+        self.margin, self.half_turn = margin, (margin + 2) / (dim // 2)
+        for table in (self.entities, self.relations):
+            nn.init.uniform_(table, -self.half_turn, self.half_turn)
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the entities, and the angles of relations."""
+        tables = super().encode(graph)
+        return tables._replace(relations=tables.relations * (math.pi / self.half_turn))
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
         """Return the turns back."""
@@ -114,13 +120,13 @@ class RotH(Embedded):
         size = torch.linalg.vector_norm(encoded.entities, dim=1).clamp_min(_TINY)
         along = dot(points, Encoded(encoded.entities / size[:, None], encoded.relations), candidates)
         size = size[None] if candidates is None else rows(size, candidates)
-        reach = torch.tanh(c.sqrt() * size) / c.sqrt()  # of the candidate, carried into hyperbolic space
-        squared = points.square().sum(dim=1, keepdim=True)
-        one, two = 1 - 2 * c * reach * along + c * reach.square(), 1 - c * squared
-        above = one.square() * squared + two.square() * reach.square() - 2 * one * two * reach * along
-        below = (1 - 2 * c * reach * along + (c * reach).square() * squared).clamp_min(_TINY)
-        apart = (c * above.clamp_min(_TINY)).sqrt() / below
-        distance = 2 / c.sqrt() * torch.atanh(apart.clamp(max=1 - _EDGE))
+        root, squared = c.sqrt(), points.square().sum(dim=1, keepdim=True)
+        reach = torch.tanh(root * size) / root  # of the candidate, carried into hyperbolic space
+        # √c d = arcosh(1 + x), x = 2c ‖q − t‖² / (1 − c‖q‖²)(1 − c‖t‖²)
+        apart = (squared + reach * (reach - 2 * along)).clamp_min(_TINY)
+        off_rim = (1 - c * squared) * (1 - c * reach.square()).clamp_min(_EDGE)
+        stretched = 2 * c * apart / off_rim
+        distance = torch.log1p(stretched + (stretched * (stretched + 2)).sqrt()) / root
         biases = encoded.entities.new_zeros(len(encoded.entities)) if encoded.biases is None else encoded.biases
         return head_biases + (biases if candidates is None else rows(biases, candidates)) - distance.square()
 
@@ -154,11 +160,15 @@ def _added(left: Tensor, right: Tensor, c: Float[Tensor, "b 1"]) -> Float[Tensor
 
 
 def orthonormal_rows(matrices: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch n n"]:
-    """Return the rows, each made orthogonal to those before it and of length one (Gram–Schmidt)."""
-    done = matrices[..., :0, :]
-    for row in matrices.split(1, dim=-2):
-        left = row
-        for _ in range(2):  # the second time for what rounding left over
-            left = left - (left @ done.mT) @ done
-        done = torch.cat([done, normalize(left, dim=-1)], dim=-2)
-    return done
+    """Return the rows, each made orthogonal to those before it and of length one (Gram–Schmidt).
+
+    W = L Q with L lower triangular, so that L Lᵀ = W Wᵀ: all rows at once by a Cholesky factor.
+    """
+    rows = matrices.double()  # squaring takes half of the digits
+    for _ in range(2):  # the second time for what rounding left over
+        gram = rows @ rows.mT
+        size = gram.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None].detach()
+        ridge = torch.finfo(rows.dtype).eps * size * torch.eye(rows.shape[-1], device=rows.device, dtype=rows.dtype)
+        factor = torch.linalg.cholesky_ex(gram + ridge).L
+        rows = torch.linalg.solve_triangular(factor, rows, upper=False)
+    return rows.to(matrices.dtype)
