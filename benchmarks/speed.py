@@ -9,21 +9,29 @@ Writes benchmarks/results/speed-DEVICE-DATASET.json, and growth-DEVICE.json.
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Callable
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
+from statistics import median, stdev
+from typing import Any
 
 import torch
 
 import records
 from procrustes_kge import read_graph
+from procrustes_kge.allocator import kept_memory
 from procrustes_kge.devices import choose_device
 from procrustes_kge.fit import FitSettings
 from procrustes_kge.graph import Graph, Vocabulary
-from procrustes_kge.speed import Timing, full_batch_epoch, machine_rates, speed
+from procrustes_kge.speed import Timing, speed, started_training
 from procrustes_kge.store import device_name
 
 SIZES = (1, 2, 4, 8)
-PASSES = 3
+BASE = {"dim": 400, "triples": 100_000, "relations": 50}  # too long for any cache to hold all segments
+ROUNDS = 20
+TOGETHER = 4  # epochs
 
 
 def drawn_graph(entities: int, relations: int, triples: int) -> Graph:
@@ -36,26 +44,41 @@ def drawn_graph(entities: int, relations: int, triples: int) -> Graph:
     return Graph("drawn", *names, torch.stack(columns, dim=1), nothing, nothing)
 
 
-def growth(device: str) -> dict[str, list[float]]:
-    """Return the seconds of an epoch for four sizes of each of dim, triples and relations, each twice the last.
+def growth(device: str) -> dict[str, Any]:
+    """Return the seconds of an epoch for four sizes of each of dim, triples and relations, and how they grew.
 
-    Each is the best of some passes over all sizes: what else the machine does then comes and goes for all of them.
+    The sizes take turns, and each doubling is judged by the ratios within every round: what else a machine does comes
+    and goes for all of them. Medians, and the standard errors of those of the ratios.
     """
-    rates = machine_rates(choose_device(device))
-    base = {"dim": 400, "triples": 100_000, "relations": 50}  # too long for any cache to hold all segments
-    cases = [(1, 1, 1), *(tuple(size if name == grown else 1 for name in base) for grown in base for size in SIZES[1:])]
-    best = dict.fromkeys(cases, float("inf"))
-    for _ in range(PASSES):
-        for case in cases:
-            here = {name: times * base[name] for name, times in zip(base, case, strict=True)}
-            graph = drawn_graph(20_000, here["relations"], here["triples"])
-            timing = full_batch_epoch(graph, FitSettings(dim=here["dim"], device=device), rates)
-            best[case] = min(best[case], timing.seconds)
-    found = {grown: [best[tuple(size if name == grown else 1 for name in base)] for size in SIZES] for grown in base}
-    for grown, seconds in found.items():
-        steps = ", ".join(f"{base[grown] * size:,}: {each:.3g} s" for size, each in zip(SIZES, seconds, strict=True))
-        print(f"an epoch by {grown}   {steps}", flush=True)
+    found: dict[str, Any] = {"doublings": {}}
+    for grown in BASE:
+        rounds = _rounds(grown, device)
+        found[grown] = [median(each) for each in zip(*rounds, strict=True)]
+        ratios = [[later / earlier for earlier, later in pairwise(each)] for each in rounds]
+        found["doublings"][grown] = [
+            {"ratio": median(each), "error": 1.2533 * stdev(each) / ROUNDS**0.5} for each in zip(*ratios, strict=True)
+        ]
+        print(grown, found[grown], found["doublings"][grown], flush=True)
     return found
+
+
+def _rounds(grown: str, device: str) -> list[list[float]]:
+    """Return the seconds of an epoch at each size, in every round but the first."""
+    place, trainings = choose_device(device), []
+
+    def seconds_of(epochs: Callable[[int], None]) -> float:
+        started = time.perf_counter()
+        epochs(TOGETHER)
+        if place.type == "cuda":
+            torch.cuda.synchronize(place)
+        return (time.perf_counter() - started) / TOGETHER
+
+    for times in SIZES:
+        here = {name: size * (times if name == grown else 1) for name, size in BASE.items()}
+        graph = drawn_graph(20_000, here["relations"], here["triples"])
+        trainings.append(started_training(graph, FitSettings(dim=here["dim"], device=device)))
+    with kept_memory():
+        return [[seconds_of(epochs) for epochs in trainings] for _ in range(ROUNDS + 1)][1:]
 
 
 def main() -> None:

@@ -107,12 +107,21 @@ def speed_table(device: str, dataset: str) -> str:
 
 
 def growth_table(device: str) -> str:
-    """Return, in Markdown, the milliseconds of an epoch as each size doubles."""
+    """Return, in Markdown, the milliseconds of an epoch as each size doubles, and each doubling where it was judged."""
     content = json.loads((records.RESULTS / f"growth-{device}.json").read_text(encoding="utf-8"))
-    lines = [f"| ms an epoch | {' | '.join(f'× {size}' for size in content['sizes'])} |", "|---|---|---|---|---|"]
+    doublings = content.get("doublings", {})
+    heading = ["ms an epoch", *(f"× {size}" for size in content["sizes"]), *(["each doubling"] if doublings else [])]
+    lines = [f"| {' | '.join(heading)} |", "|---" * len(heading) + "|"]
     for name in ("dim", "triples", "relations"):
-        lines.append(f"| {name} | {' | '.join(f'{1000 * seconds:.3g}' for seconds in content[name])} |")
+        cells = [name, *(_milliseconds(seconds) for seconds in content[name])]
+        if doublings:
+            cells.append(", ".join(f"{each['ratio']:.2f} ± {each['error']:.2f}" for each in doublings[name]))
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:,.0f}" if seconds >= 0.1 else f"{1000 * seconds:.3g}"
 
 
 def memory_table(device: str, dataset: str) -> str:

@@ -109,14 +109,8 @@ def best_of(work: Callable[[], Any], device: torch.device, times: int = 5) -> fl
 def full_batch_epoch(graph: Graph, settings: FitSettings, rates: Rates) -> Timing:
     """Time an epoch of `fit`, all segments of it."""
     device = choose_device(settings.device)
-    with kept_memory(), torch.no_grad():
-        training = FullBatch(graph, settings, device, None)
-        blocks = [training.start(numbers) for numbers in training.blocks(range(settings.segments))]
-
-        def epochs(count: int) -> None:
-            goal = blocks[0].epoch + count
-            list(training.over_blocks(partial(training.advance, goal=goal), blocks))
-
+    with kept_memory():
+        epochs = started_training(graph, settings)
         # As many together as take about a second: the longer a timing, the more of what else goes on is in it.
         together = max(1, min(MOST_EPOCHS, round(1 / best_of(lambda: epochs(1), device, times=1))))
         each = best_of(lambda: epochs(together), device) / together
@@ -126,6 +120,19 @@ def full_batch_epoch(graph: Graph, settings: FitSettings, rates: Rates) -> Timin
     operations = 3 * 2.0 * len(graph.train) * settings.dim * settings.segment
     name = f"epoch, full batch, {settings.step}, dim {settings.dim:,}"
     return Timing(name, each, moved, operations, _floor(moved, operations, rates.copy, rates.products))
+
+
+@torch.no_grad()
+def started_training(graph: Graph, settings: FitSettings) -> Callable[[int], None]:
+    """Return what trains all segments for some epochs more."""
+    training = FullBatch(graph, settings, choose_device(settings.device), None)
+    blocks = [training.start(numbers) for numbers in training.blocks(range(settings.segments))]
+
+    @torch.no_grad()
+    def epochs(count: int) -> None:
+        list(training.over_blocks(partial(training.advance, goal=blocks[0].epoch + count), blocks))
+
+    return epochs
 
 
 def softmax_epoch(graph: Graph, settings: ContrastSettings, rates: Rates) -> Timing:
