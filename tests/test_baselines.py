@@ -208,6 +208,13 @@ def test_rows_are_orthonormal_and_span_what_they_spanned(seed, size):
     assert (lower.diagonal(dim1=1, dim2=2) > 0).all()
 
 
+@given(st.integers(0, 2**31), st.integers(1, 5))
+def test_the_gradient_of_orthonormal_rows_is_that_of_gram_schmidt(seed, size):
+    matrices = torch.randn(2, size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    matrices = (matrices + 3 * torch.eye(size)).requires_grad_()  # rows that are not nearly one another's sums
+    assert torch.autograd.gradcheck(orthonormal_rows, matrices)
+
+
 def moebius_distance(x, y, c):
     """Return 2/√c artanh(√c ‖−x ⊕ y‖), the distance of two points of the Poincaré ball of curvature −c."""
     product, ours, theirs = -x @ y, x @ x, y @ y

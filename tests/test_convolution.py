@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procrustes_kge.baselines.convolution import ConvE, InteractE, nearly_square
+from procrustes_kge.baselines.convolution import ConvE, InteractE, SharedFilters, nearly_square
 from procrustes_kge.errors import InputError
 
 MODELS = {"ConvE": (ConvE, {"height": 3}), "InteractE": (InteractE, {"permutations": 2, "kernel": 3})}
@@ -135,6 +135,24 @@ def test_rolling_the_image_rolls_what_interacte_sees(down, right):
     image = torch.randn(3, 2, 6, 6, dtype=torch.float64)
     rolled = model.features(image.roll((down, right), dims=(-2, -1)))
     close(rolled, model.features(image).roll((down, right), dims=(-2, -1)))
+
+
+@given(
+    size=st.tuples(st.integers(3, 7), st.integers(3, 7)),
+    kernel=st.sampled_from([1, 3, 5, 7]),
+    channels=st.integers(1, 3),
+    seed=st.integers(0, 99),
+)
+def test_filtering_by_a_product_is_filtering(size, kernel, channels, seed):
+    torch.manual_seed(seed)
+    shared = SharedFilters(4, kernel, size).double()
+    image = torch.randn(2, channels, *size, dtype=torch.float64, requires_grad=True)
+    plain, found = shared.by_filtering(image), shared.by_product(image)
+    torch.testing.assert_close(found, plain)
+    pull = torch.randn_like(plain)
+    gradients = [torch.autograd.grad((each * pull).sum(), [image, shared.filters]) for each in (found, plain)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import conv2d, pad
 
 from procrustes_kge.baselines.parts import Embedded, Encoded, dot, rows
 from procrustes_kge.checks import check_whole
@@ -115,9 +115,9 @@ class InteractE(Convolved):
     ) -> None:
         _check_numbers(dim=dim, permutations=permutations, filters=filters, kernel=kernel)
         _check_wrapping(dim, kernel)
-        maps = (permutations * filters, *nearly_square(dim))
-        dropouts = (input_dropout, feature_dropout, query_dropout)
-        super().__init__(entities, relations, dim, permutations, SharedFilters(filters, kernel), maps, dropouts)
+        size, dropouts = nearly_square(dim), (input_dropout, feature_dropout, query_dropout)
+        maps, convolution = (permutations * filters, *size), SharedFilters(filters, kernel, size)
+        super().__init__(entities, relations, dim, permutations, convolution, maps, dropouts)
         self.register_buffer("order", chequered(dim, permutations))
 
     def image(
@@ -131,17 +131,40 @@ class InteractE(Convolved):
 class SharedFilters(nn.Module):
     """The same filters over each channel alone, around an image whose opposite edges meet."""
 
-    def __init__(self, filters: int, kernel: int) -> None:
+    turns: Int[Tensor, "pixels pixels"]
+    folds: Int[Tensor, " kernel_squared"]
+
+    def __init__(self, filters: int, kernel: int, size: tuple[int, int]) -> None:
         super().__init__()
         self.filters = nn.Parameter(nn.init.xavier_normal_(torch.empty(filters, 1, kernel, kernel)))
+        pixels, offsets = (torch.cartesian_prod(*map(torch.arange, shape)) for shape in (size, (kernel, kernel)))
+        apart = (pixels[:, None] - pixels) % torch.tensor(size)
+        folded = (offsets - kernel // 2) % torch.tensor(size)
+        # From the pixel where a filter stands to any other, and to those under each of its numbers.
+        for name, steps in (("turns", apart), ("folds", folded)):
+            self.register_buffer(name, steps[..., 0] * size[1] + steps[..., 1], persistent=False)
 
     def forward(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps height width"]:
         """Return the feature maps, those of the first channel first."""
-        kernel = self.filters.shape[-1]
-        wrapped = pad(image, [kernel // 2] * 4, mode="circular")
-        # What lies under the filters, written down, and one product: libraries are slow at a channel at a time.
-        seen = wrapped.unfold(2, kernel, 1).unfold(3, kernel, 1).flatten(-2)
-        return (seen @ self.filters.flatten(1).T).permute(0, 1, 4, 2, 3).flatten(1, 2)
+        return self.by_product(image) if image.is_cuda else self.by_filtering(image)
+
+    def by_filtering(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps height width"]:
+        """Move the filters over each image."""
+        channels, reach = image.shape[1], self.filters.shape[-1] // 2
+        wrapped = pad(image, [reach] * 4, mode="circular")
+        return conv2d(wrapped, self.filters.repeat(channels, 1, 1, 1), groups=channels)
+
+    def by_product(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps height width"]:
+        """Do the same by one product with a matrix, from pixels to the maps of all filters.
+
+        It has three to five times as many operations, but they are what a GPU does best: libraries filter a channel
+        at a time ten times slower.
+        """
+        pixels = len(self.turns)
+        flat = self.filters.flatten(1).T
+        table = flat.new_zeros(pixels, flat.shape[1]).index_add(0, self.folds, flat)  # a filter as large as the image
+        matrix = rows(table, self.turns).transpose(1, 2).reshape(pixels, -1)
+        return (image.flatten(2) @ matrix).unflatten(-1, (-1, *image.shape[2:])).flatten(1, 2)
 
 
 def chequered(dim: int, permutations: int) -> Int[Tensor, "permutations height width"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -160,15 +161,31 @@ def _added(left: Tensor, right: Tensor, c: Float[Tensor, "b 1"]) -> Float[Tensor
 
 
 def orthonormal_rows(matrices: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch n n"]:
-    """Return the rows, each made orthogonal to those before it and of length one (Gram–Schmidt).
+    """Return the rows, each made orthogonal to those before it and of length one (Gram–Schmidt)."""
+    return _GramSchmidt.apply(matrices)
 
-    W = L Q with L lower triangular, so that L Lᵀ = W Wᵀ: all rows at once by a Cholesky factor.
+
+class _GramSchmidt(torch.autograd.Function):
+    """W = L Q, with L lower triangular; its gradient needs one solve, where that of every step is hundreds of them.
+
+    dW = dL Q + L dQ, and dQ Qᵀ is skew: its part above the diagonal is that of A = L⁻¹ dW Qᵀ, as L⁻¹ dL has none there.
+    So ⟨P, dQ⟩ = ⟨triu(B − Bᵀ), A⟩ with B = P Qᵀ, and the gradient of W is L⁻ᵀ triu(B − Bᵀ) Q.
     """
-    rows = matrices.double()  # squaring takes half of the digits
-    for _ in range(2):  # the second time for what rounding left over
-        gram = rows @ rows.mT
-        size = gram.diagonal(dim1=-2, dim2=-1).mean(dim=-1)[..., None, None].detach()
-        ridge = torch.finfo(rows.dtype).eps * size * torch.eye(rows.shape[-1], device=rows.device, dtype=rows.dtype)
-        factor = torch.linalg.cholesky_ex(gram + ridge).L
-        rows = torch.linalg.solve_triangular(factor, rows, upper=False)
-    return rows.to(matrices.dtype)
+
+    @staticmethod
+    def forward(context: Any, matrices: Tensor) -> Tensor:
+        turns = torch.empty_like(matrices)
+        for place in range(matrices.shape[-2]):
+            row, before = matrices[..., place : place + 1, :], turns[..., :place, :]
+            for _ in range(2):  # the second time for what rounding left over
+                row = row - (row @ before.mT) @ before
+            turns[..., place : place + 1, :] = normalize(row, dim=-1)
+        context.save_for_backward(matrices, turns)
+        return turns
+
+    @staticmethod
+    def backward(context: Any, pull: Tensor) -> Tensor:
+        matrices, turns = context.saved_tensors
+        lower, skew = matrices @ turns.mT, pull @ turns.mT
+        above = (skew - skew.mT).triu(1)
+        return torch.linalg.solve_triangular(lower.mT.triu(), above @ turns, upper=True)
