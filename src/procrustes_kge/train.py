@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal
 
@@ -248,32 +248,38 @@ class _Training:
     def train_epoch(self) -> Float[Tensor, ""]:
         """Go through all questions once, in random order, and return the mean loss."""
         self.model.module.train()
-        learn = self.by_labels if self.settings.against == "labels" else self.by_triples
-        return torch.stack([self.take(loss) for loss in learn()]).mean()
+        return torch.stack([self.take(mine) for mine in self.dealt()]).mean()
 
-    def take(self, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
-        """Move the weights down the gradient of a loss."""
+    def dealt(self) -> tuple[Tensor, ...]:
+        """Return random batches of nearly equal size: a question alone would have no spread to normalise by."""
+        questions = len(self.labels.keys if self.settings.against == "labels" else self.asked)
+        wanted = questions if self.settings.batch == "full" else self.settings.batch
+        size = min(wanted, max(2, LABELS_AT_ONCE // len(self.graph.entities)))
+        return torch.randperm(questions, device=self.device).tensor_split(max(1, round(questions / size)))
+
+    def take(self, mine: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        """Move the weights down the gradient of the loss of some questions, and return it."""
+        loss = (self.by_labels if self.settings.against == "labels" else self.by_triples)(mine)
         self.step.zero_grad(set_to_none=True)
         loss.backward()
         self.step.step()
         return loss.detach()
 
-    def by_triples(self) -> Iterator[Float[Tensor, ""]]:
-        """Yield the loss of every batch of questions with one answer each."""
+    def by_triples(self, mine: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        """Return the loss of questions with one answer each."""
         settings, model = self.settings, self.model
-        for mine in self.dealt(len(self.asked)):
-            asked, directions, answers = self.asked[mine], self.directions[mine], self.answers[mine]
-            encoded = model.encode(self.graph)
-            # A model that looks at neighbours must not see the answer among them.
-            hidden = {"answers": answers} if self.sees_answers else {}
-            queries = model.module.query(encoded, asked, directions, **hidden)  # type: ignore[operator]
-            if isinstance(settings.against, int):
-                reached = model.scores(encoded, queries, answers[:, None])[:, 0]
-                drawn = self.drawn(encoded, queries, asked, directions, settings.against)
-                loss = LOSSES[settings.loss](reached, drawn, settings)
-            else:
-                loss = cross_entropy(model.scores(encoded, queries), answers, label_smoothing=settings.smoothing)
-            yield loss + self.penalised(encoded, queries, asked, directions, answers)
+        asked, directions, answers = self.asked[mine], self.directions[mine], self.answers[mine]
+        encoded = model.encode(self.graph)
+        # A model that looks at neighbours must not see the answer among them.
+        hidden = {"answers": answers} if self.sees_answers else {}
+        queries = model.module.query(encoded, asked, directions, **hidden)  # type: ignore[operator]
+        if isinstance(settings.against, int):
+            reached = model.scores(encoded, queries, answers[:, None])[:, 0]
+            drawn = self.drawn(encoded, queries, asked, directions, settings.against)
+            loss = LOSSES[settings.loss](reached, drawn, settings)
+        else:
+            loss = cross_entropy(model.scores(encoded, queries), answers, label_smoothing=settings.smoothing)
+        return loss + self.penalised(encoded, queries, asked, directions, answers)
 
     def drawn(
         self, encoded: Any, queries: Tensor, asked: Tensor, directions: Tensor, count: int
@@ -287,33 +293,25 @@ class _Training:
         )
         return scores.masked_fill(self.labels.hold(asked, directions, candidates), FAR)
 
-    def by_labels(self) -> Iterator[Float[Tensor, ""]]:
-        """Yield the loss of every batch of questions with all their answers."""
+    def by_labels(self, mine: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+        """Return the loss of questions with all their answers."""
         settings, model, count = self.settings, self.model, len(self.graph.entities)
-        for mine in self.dealt(len(self.labels.keys)):
-            keys = self.labels.keys[mine]
-            asked, directions = keys % count, keys // count
-            encoded = model.encode(self.graph)
-            queries = model.query(encoded, asked, directions)
-            places, answers = self.labels.look_up(asked, directions)
-            labels = queries.new_zeros(len(mine), count)
-            labels[places, answers] = 1.0
-            scores = model.scores(encoded, queries)
-            if settings.loss == "softmax":
-                loss = cross_entropy(
-                    scores, labels / labels.sum(dim=1, keepdim=True), label_smoothing=settings.smoothing
-                )
-            else:
-                if settings.smoothing:
-                    labels = (1 - settings.smoothing) * labels + 1 / count
-                loss = binary_cross_entropy_with_logits(scores, labels)
-            yield loss + self.penalised(encoded, queries, asked[places], directions[places], answers)
-
-    def dealt(self, questions: int) -> tuple[Tensor, ...]:
-        """Return random batches of nearly equal size: a question alone would have no spread to normalise by."""
-        wanted = questions if self.settings.batch == "full" else self.settings.batch
-        size = min(wanted, max(2, LABELS_AT_ONCE // len(self.graph.entities)))
-        return torch.randperm(questions, device=self.device).tensor_split(max(1, round(questions / size)))
+        keys = self.labels.keys[mine]
+        asked, directions = keys % count, keys // count
+        encoded = model.encode(self.graph)
+        queries = model.query(encoded, asked, directions)
+        scores = model.scores(encoded, queries)
+        places, answers = self.labels.look_up(asked, directions)
+        labels = torch.zeros_like(scores)
+        labels[places, answers] = 1.0
+        if settings.loss == "softmax":
+            shares = labels / labels.sum(dim=1, keepdim=True)
+            loss = cross_entropy(scores, shares, label_smoothing=settings.smoothing)
+        else:
+            if settings.smoothing:
+                labels = (1 - settings.smoothing) * labels + 1 / count
+            loss = binary_cross_entropy_with_logits(scores, labels)
+        return loss + self.penalised(encoded, queries, asked[places], directions[places], answers)
 
     def penalised(
         self, encoded: Any, queries: Tensor, asked: Tensor, directions: Tensor, answers: Tensor
