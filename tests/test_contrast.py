@@ -20,7 +20,7 @@ from procrustes_kge.contrast import (
     Training,
     contrast,
     joined,
-    told_of_no_room,
+    room_for,
 )
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, Progress, fit
@@ -551,9 +551,9 @@ def test_where_there_is_no_room_at_all_a_smaller_vector_is_suggested(monkeypatch
 
 
 def test_the_sentence_about_memory_is_not_said_of_other_mistakes():
-    with pytest.raises(RuntimeError, match="no such thing"), told_of_no_room(10):
+    with pytest.raises(RuntimeError, match="no such thing"), room_for(10):
         raise RuntimeError("no such thing")
-    with pytest.raises(InputError, match=r"^there is no room for 10 numbers"), told_of_no_room(10):
+    with pytest.raises(InputError, match=r"^there is no room for 10 numbers"), room_for(10):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 bytes")
 
 

@@ -16,7 +16,7 @@ from procrustes_kge.fit import FitSettings, Progress, Segments, fit, train_epoch
 from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import evaluate
 from procrustes_kge.reading import read_graph
-from procrustes_kge.recipes import PAPER, RECIPES, recipe
+from procrustes_kge.recipes import OWN, PAPER, baseline_recipes, recipe
 from procrustes_kge.relational import RelationalMatrices
 from procrustes_kge.restoring import restore_relations
 from toys import graph_of, random_graph, random_graphs, rotated_graph, same
@@ -330,7 +330,8 @@ def test_recipes():
         shape = (settings.dim, settings.segment, settings.step, settings.loss, settings.translate)
         assert shape == (2000, 20, "adam", "norm", False)
     assert replace(paper, device="cpu") == recipe("paper", device="cpu")
-    with pytest.raises(InputError, match=f"unknown recipe 'slow', expected {re.escape(' or '.join(RECIPES))}$"):
+    known = re.escape(" or ".join([*OWN, *baseline_recipes()]))
+    with pytest.raises(InputError, match=f"unknown recipe 'slow', expected {known}$"):
         recipe("slow")
 
 

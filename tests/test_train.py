@@ -1,14 +1,17 @@
 """Laws of training the baselines: planted answers are learned, seeds repeat, the best weights are kept."""
 
+import itertools
+import math
 from dataclasses import replace
 
 import pytest
 import torch
 
 from procrustes_kge.baselines import BASELINES
-from procrustes_kge.errors import InputError
+from procrustes_kge.errors import DivergedError, InputError
+from procrustes_kge.graph import KnownAnswers, Vocabulary
 from procrustes_kge.ranking import LinkPredictor, evaluate
-from procrustes_kge.train import LOSSES, TrainSettings, train
+from procrustes_kge.train import LOSSES, TrainSettings, _Training, train
 from toys import random_graph, rotated_graph
 
 SMALL = TrainSettings(
@@ -65,7 +68,7 @@ def test_products_are_rough_in_training_alone_and_where_they_may_be(rough):
     backend, seen = torch.backends.cuda.matmul, []
     before = backend.fp32_precision
     train(rotated_graph(), replace(SMALL, epochs=1, tf32=rough), lambda _: seen.append(backend.fp32_precision))
-    assert seen == ["tf32" if rough else before]
+    assert seen == ["tf32" if rough else "ieee"]
     assert backend.fp32_precision == before
 
 
@@ -86,6 +89,136 @@ def test_a_penalty_keeps_numbers_small():
     assert max(sizes[1:]) < sizes[0]
 
 
+@pytest.mark.parametrize("focus", [0.0, 0.7])
+def test_losses_are_those_of_their_formulas(focus):
+    answers, negatives = [0.3, -1.2], [[0.1, 2.0, -0.5], [0.4, 0.0, -3.0]]
+    settings = replace(SMALL, against=3, loss="logistic", focus=focus, margin=1.5)
+
+    def sigmoid(x):
+        return 1 / (1 + math.exp(-x))
+
+    expected = {"logistic": 0.0, "softmax": 0.0, "margin": 0.0}
+    for answer, others in zip(answers, negatives, strict=True):
+        shares = [math.exp(focus * other) / sum(math.exp(focus * each) for each in others) for other in others]
+        far = sum(share * math.log(sigmoid(-other)) for share, other in zip(shares, others, strict=True))
+        expected["logistic"] -= (math.log(sigmoid(answer)) + far) / 4
+        expected["softmax"] -= math.log(math.exp(answer) / sum(map(math.exp, [answer, *others]))) / 2
+        expected["margin"] += sum(max(0, 1.5 - answer + other) for other in others) / 6
+    for name, loss in LOSSES.items():
+        found = loss(torch.tensor(answers), torch.tensor(negatives), settings).item()
+        assert found == pytest.approx(expected[name], rel=1e-5)
+
+
+def one_step(**changes):
+    """Return an untrained training of a small graph, its loss, and the scores that the loss is of."""
+    graph = random_graph(6, 2, 20)
+    settings = replace(SMALL, model="complex", batch="full", **changes)
+    torch.manual_seed(0)
+    training = _Training(graph, settings, torch.device("cpu"))
+    (mine,) = training.dealt()
+    loss = training.by_labels(mine) if settings.against == "labels" else training.by_triples(mine)
+    return training, mine, loss.item()
+
+
+def test_labels_are_smoothed_as_their_authors_do():
+    training, mine, loss = one_step(against="labels", loss="logistic", smoothing=0.2)
+    keys = training.labels.keys[mine]
+    encoded = training.model.encode()
+    scores = training.model.scores(encoded, training.model.query(encoded, keys % 6, keys // 6)).sigmoid().tolist()
+    total, asked = 0.0, (keys % 6, keys // 6)
+    rows, answers = training.labels.look_up(*asked)
+    known = set(zip(rows.tolist(), answers.tolist(), strict=True))
+    for row, column in itertools.product(range(len(keys)), range(6)):
+        label = 0.8 * ((row, column) in known) + 1 / 6
+        total -= label * math.log(scores[row][column]) + (1 - label) * math.log(1 - scores[row][column])
+    assert loss == pytest.approx(total / (6 * len(keys)), rel=1e-4)
+
+
+@pytest.mark.parametrize("penalty", ["n2", "n3", "dura"])
+def test_penalties_are_those_of_their_formulas(penalty):
+    settings = {"against": "all", "spread": 0.5}
+    without, _, plain = one_step(**settings)
+    _, _, loss = one_step(**settings, penalty=penalty, decay=0.3)
+    tables = without.model.encode()
+
+    def moduli(numbers):
+        half = len(numbers) // 2
+        return [math.hypot(*pair) for pair in zip(numbers[:half], numbers[half:], strict=True)]
+
+    total, asked = 0.0, zip(without.asked.tolist(), without.directions.tolist(), without.answers.tolist(), strict=True)
+    for head, relation, tail in asked:
+        h, r, t = tables.entities[head], tables.relations[relation], tables.entities[tail]
+        if penalty == "dura":
+            query = without.model.query(tables, torch.tensor([head]), torch.tensor([relation]))
+            total += query.square().sum().item() + t.square().sum().item()
+        else:
+            power = int(penalty[1])
+            total += sum(size**power for vector in (h, r, t) for size in moduli(vector.tolist()))
+    assert loss - plain == pytest.approx(0.3 * total / len(without.asked), rel=1e-4)
+
+
+def test_a_model_that_sees_neighbours_is_told_which_answer_to_hide(monkeypatch):
+    graph, told, query = rotated_graph(), [], BASELINES["a2n"].query
+
+    def spied(self, encoded, heads, relations, answers=None):
+        if self.training:
+            told.append((heads, relations, answers))
+        return query(self, encoded, heads, relations, answers)
+
+    monkeypatch.setattr(BASELINES["a2n"], "query", spied)
+    train(graph, replace(SMALL, model="a2n", epochs=1))
+    known = KnownAnswers.of(graph, ["train"])
+    assert told
+    for heads, relations, answers in told:
+        assert known.hold(heads, relations, answers[:, None]).all()
+    with pytest.raises(InputError, match="a2n would see all answers of a question at once; try --against all"):
+        train(graph, replace(SMALL, model="a2n", against="labels"))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, "full"])
+@pytest.mark.parametrize("against", ["all", "labels"])
+def test_no_question_is_alone_in_its_batch_and_all_are_asked(batch, against):
+    for triples in range(2, 12):
+        graph = random_graph(9, 2, triples)
+        settings = replace(SMALL, model="conve", batch=batch, against=against, epochs=1)
+        training = _Training(graph, settings, torch.device("cpu"))
+        dealt = training.dealt()
+        assert min(map(len, dealt)) > 1
+        questions = len(training.labels.keys if against == "labels" else training.asked)
+        assert sorted(torch.cat(dealt).tolist()) == list(range(questions))
+        train(graph, settings)
+
+
+def test_a_training_that_diverges_keeps_its_best_weights(monkeypatch):
+    graph, calls = rotated_graph(), []
+
+    def breaks(answers, negatives, settings):
+        calls.append(1)
+        return answers.sum() * (torch.nan if len(calls) > 12 else 1e-3)
+
+    monkeypatch.setitem(LOSSES, "softmax", breaks)
+    settings = replace(SMALL, model="distmult", against=5, patience=9, validate_every=1, epochs=9)
+    with pytest.raises(DivergedError, match="try a smaller --learning-rate") as told:
+        train(graph, settings)
+    assert evaluate(told.value.model, graph).mrr > 0
+
+
+def test_too_little_memory_is_told_in_a_sentence(monkeypatch):
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(_Training, "take", full)
+    with pytest.raises(InputError, match=r"no room for 32 numbers of each entity .*; try a smaller --dim or --batch"):
+        train(rotated_graph(), SMALL)
+
+
+def test_one_entity_is_refused():
+    graph = random_graph(3, 1, 3)
+    alone = replace(graph, entities=Vocabulary(["a"], "entity"), train=torch.zeros(1, 3, dtype=torch.int64))
+    with pytest.raises(InputError, match="has one entity"):
+        train(replace(alone, valid=alone.train[:0], test=alone.train[:0]), SMALL)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_losses_fall_when_answers_rise_and_negatives_fall(loss):
     settings = replace(SMALL, against=3, loss=loss)
@@ -98,7 +231,7 @@ def test_losses_fall_when_answers_rise_and_negatives_fall(loss):
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_an_answer_that_is_drawn_is_no_negative(loss, shared):
-    """Where every entity answers every question, nothing is left to push away, and only margins move the answers."""
+    """Where every entity answers every question there is nothing to push away; logistic loss alone still pulls."""
     ids = range(4)
     every = torch.tensor([[head, 0, tail] for head in ids for tail in ids])
     graph = replace(random_graph(4, 1, 4), train=every)
@@ -118,12 +251,12 @@ def test_a_graph_of_one_relation_and_few_triples_trains():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"model": "rescal"}, "unknown model 'rescal', expected transe or distmult or"),
+        ({"model": "nobody"}, "unknown model 'nobody', expected transe or distmult or"),
         ({"against": 0}, "against 0, expected all or labels or a whole number of at least 1"),
-        ({"loss": "logistic"}, "logistic loss against all entities; try --against labels or a number of negatives"),
+        ({"loss": "logistic"}, "logistic loss against all entities; try --loss softmax, or --against labels"),
         ({"loss": "margin", "against": "labels"}, "margin loss with labels; give --against a number of negatives"),
         ({"smoothing": 0.1, "against": 5}, "smoothing against 5 negatives; it is for --against all or labels"),
-        ({"focus": 1.0}, "focus is for the logistic loss against drawn negatives"),
+        ({"focus": 1.0}, "focus is for drawn negatives; try --loss logistic and --against 256"),
         ({"norm": 3}, "norm 3, expected 1 or 2"),
         ({"epochs": 0}, "epochs 0, expected a whole number of at least 1"),
         ({"learning_rate": 0.0}, "learning rate 0.0, expected a number above 0"),

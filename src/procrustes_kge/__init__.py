@@ -2,8 +2,8 @@
 
 from procrustes_kge import openmp  # isort: skip  # before anything loads PyTorch
 
-from procrustes_kge.contrast import ContrastSettings, DivergedError, contrast
-from procrustes_kge.errors import InputError
+from procrustes_kge.contrast import ContrastSettings, contrast
+from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.export import export
 from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import Graph, split_graph

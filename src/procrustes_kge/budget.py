@@ -14,7 +14,7 @@ from itertools import repeat
 import torch
 
 from procrustes_kge.batches import TILE
-from procrustes_kge.contrast import ContrastSettings, Training, group_settings, questions_at_once, told_of_no_room
+from procrustes_kge.contrast import ContrastSettings, Training, group_settings, questions_at_once, room_for
 from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, FullBatch
@@ -148,7 +148,7 @@ def _seconds_an_epoch(graph: Graph, settings: OwnSettings) -> float:
     device = choose_device(settings.device)
     with torch.no_grad():
         if isinstance(settings, ContrastSettings):
-            with told_of_no_room(settings.dim // settings.groups):
+            with room_for(settings.dim // settings.groups):
                 training = Training(graph, replace(group_settings(settings, 0), warm_start=0), device)
                 steps = (None for _ in repeat(None) for _ in training.epoch_steps())
                 with threads(training.workers):

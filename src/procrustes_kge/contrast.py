@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, NoReturn
 
@@ -22,8 +22,8 @@ from torch import Tensor
 from procrustes_kge.allocator import kept_memory
 from procrustes_kge.batches import TILE, Batch, Questions
 from procrustes_kge.checks import check_choices, check_range, check_segments, check_whole
-from procrustes_kge.devices import choose_device, deterministic_algorithms
-from procrustes_kge.errors import InputError
+from procrustes_kge.devices import choose_device, deterministic_algorithms, told_of_no_room
+from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.fit import FitSettings, Progress, Report, check_trainable, fit
 from procrustes_kge.graph import Graph
 from procrustes_kge.learner import Learner, Objective, Rates, Tables
@@ -119,14 +119,6 @@ class ContrastSettings:
         return self.negatives if isinstance(self.negatives, int) else {"all": entities, "none": 0}[self.negatives]
 
 
-class DivergedError(InputError):
-    """Training left every sensible path; `model` is the last that was good."""
-
-    def __init__(self, message: str, model: Procrustes) -> None:
-        super().__init__(message)
-        self.model = model
-
-
 def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Report | None = None) -> Procrustes:
     """Return the model that PROCRUSTES learns from the graph's training triples with negatives or mini-batches.
 
@@ -148,31 +140,15 @@ def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Rep
 
 def _trained(graph: Graph, settings: ContrastSettings, device: torch.device, report: Report | None) -> Procrustes:
     """Return the model of one group; what its training took is free again."""
-    with told_of_no_room(settings.dim):
+    with room_for(settings.dim):
         training = Training(graph, settings, device)
         with threads(training.workers):
             return training.run(report)
 
 
-@contextmanager
-def told_of_no_room(dim: int) -> Iterator[None]:
-    """Say in a sentence that memory was not enough for training vectors of so many numbers."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not is_no_room(error):
-            raise
-        gpu = isinstance(error, torch.OutOfMemoryError)
-        where, instead = ("the GPU has", ", or --device cpu") if gpu else ("there is", "")
-        raise InputError(
-            f"{where} no room for {dim:,} numbers of each entity and their gradients; try a smaller --dim, more "
-            f"--groups{instead}"
-        ) from None
-
-
-def is_no_room(error: Exception) -> bool:
-    """Say whether an error is that of too little memory, on the GPU or beside it."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate" in str(error)
+def room_for(dim: int) -> AbstractContextManager[None]:
+    """Say in a sentence where memory is not enough for training vectors of so many numbers."""
+    return told_of_no_room(f"{dim:,} numbers of each entity and their gradients", "a smaller --dim, more --groups")
 
 
 def group_settings(settings: ContrastSettings, group: int) -> ContrastSettings:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -28,15 +29,51 @@ def choose_device(name: str) -> torch.device:
 
 
 @contextmanager
-def rough_products(wanted: bool) -> Iterator[None]:
+def exact_products() -> Iterator[None]:
+    """Keep float32 products in float32: the rounding of TF32 would make ties out of near misses."""
+    with _products("ieee", [*_on_a_gpu(), torch.backends.mkldnn.matmul]):  # type: ignore[attr-defined]
+        yield
+
+
+@contextmanager
+def rough_products() -> Iterator[None]:
     """Let a GPU round what it multiplies to TF32, which is several times as fast and good enough to learn by."""
-    backend = torch.backends.cuda.matmul
-    before = backend.fp32_precision
-    backend.fp32_precision = "tf32" if wanted else before
+    with _products("tf32", _on_a_gpu()):
+        yield
+
+
+def _on_a_gpu() -> list[Any]:
+    return [torch.backends.cuda.matmul, torch.backends.cudnn.conv]  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _products(precision: str, backends: list[Any]) -> Iterator[None]:
+    before = [backend.fp32_precision for backend in backends]
+    for backend in backends:
+        backend.fp32_precision = precision
     try:
         yield
     finally:
-        backend.fp32_precision = before
+        for backend, kept in zip(backends, before, strict=True):
+            backend.fp32_precision = kept
+
+
+@contextmanager
+def told_of_no_room(what: str, instead: str) -> Iterator[None]:
+    """Say in a sentence that memory was not enough for something, and what to try instead."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_no_room(error):
+            raise
+        gpu = isinstance(error, torch.OutOfMemoryError)
+        where, elsewhere = ("the GPU has", ", or --device cpu") if gpu else ("there is", "")
+        raise InputError(f"{where} no room for {what}; try {instead}{elsewhere}") from None
+
+
+def is_no_room(error: Exception) -> bool:
+    """Say whether an error is that of too little memory, on the GPU or beside it."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate" in str(error)
 
 
 @contextmanager

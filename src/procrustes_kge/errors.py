@@ -1,4 +1,6 @@
-"""The one exception for mistakes that a user can make and mend."""
+"""The exceptions for mistakes that a user can make and mend."""
+
+from typing import Any
 
 
 class InputError(ValueError):
@@ -6,3 +8,11 @@ class InputError(ValueError):
 
     The command line prints the message without a traceback and exits with code 2.
     """
+
+
+class DivergedError(InputError):
+    """Training left every sensible path; `model` is the last that was good."""
+
+    def __init__(self, message: str, model: Any) -> None:
+        super().__init__(message)
+        self.model = model

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,6 +11,7 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from procrustes_kge.allocator import kept_memory
+from procrustes_kge.devices import exact_products, is_no_room
 from procrustes_kge.errors import InputError
 from procrustes_kge.graph import Graph, KnownAnswers
 from procrustes_kge.threads import over_cores
@@ -192,7 +192,7 @@ def rank(
     asked = torch.cat([head, tail])
     relations = torch.cat([relation, relation + len(graph.relations)])
     answers = torch.cat([tail, head])
-    with torch.no_grad():
+    with torch.no_grad(), exact_products():
         encoded = model.encode(graph)
         probe = model.query(encoded, asked[:1], relations[:1])
     device = probe.device
@@ -200,9 +200,9 @@ def rank(
 
     # Questions of one relation side by side: a model turns them in one product.
     order = relations.argsort(stable=True)
-    room = SCORES_AT_ONCE_CUDA if device.type == "cuda" else SCORES_AT_ONCE
-    # A query takes as much room as its scores where entities are few.
-    chunks = list(order.split(max(1, room // max(len(graph.entities), probe.shape[1]))))
+    room, most = (SCORES_AT_ONCE_CUDA, 2**16) if device.type == "cuda" else (SCORES_AT_ONCE, 2**10)
+    # A query takes as much room as its scores where entities are few, and to make it may take far more.
+    chunks = list(order.split(max(1, min(most, room // max(len(graph.entities), probe.shape[1])))))
 
     def counted(chunk: Tensor) -> Tensor:
         places = (asked[chunk].to(device), relations[chunk].to(device))
@@ -213,10 +213,11 @@ def rank(
     def counted_somehow(chunk: Tensor) -> Tensor:
         try:
             return counted(chunk)
-        except torch.OutOfMemoryError:
-            if len(chunk) == 1:
+        except (RuntimeError, MemoryError) as error:
+            if len(chunk) == 1 or not is_no_room(error):
                 raise
-        torch.cuda.empty_cache()  # outside of `except`, whose traceback holds what had no room
+        if device.type == "cuda":
+            torch.cuda.empty_cache()  # outside of `except`, whose traceback holds what had no room
         return torch.cat([counted_somehow(half) for half in chunk.chunk(2)])
 
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
@@ -267,17 +268,3 @@ def count_places(
     equal -= torch.bincount(rows[theirs == own[rows, 0]], minlength=places)
     candidates = scores.shape[1] - torch.bincount(rows, minlength=places)
     return torch.stack([higher, equal, candidates], dim=1)
-
-
-@contextmanager
-def exact_products() -> Iterator[None]:
-    """Keep float32 products in float32: the rounding of TF32 would make ties out of near misses."""
-    backends: list[Any] = [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
-    before = [backend.fp32_precision for backend in backends]
-    for backend in backends:
-        backend.fp32_precision = "ieee"
-    try:
-        yield
-    finally:
-        for backend, precision in zip(backends, before, strict=True):
-            backend.fp32_precision = precision

@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from procrustes_kge.contrast import is_no_room
-from procrustes_kge.devices import choose_device
+from procrustes_kge.devices import choose_device, is_no_room
 from procrustes_kge.errors import InputError
 from procrustes_kge.files import read_json, scratch_folder
 from procrustes_kge.fit import Progress, Report

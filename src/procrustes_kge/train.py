@@ -12,7 +12,7 @@ import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NoReturn
 
 import torch
 from jaxtyping import Float, Int
@@ -22,15 +22,21 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from procrustes_kge.baselines import BASELINES
 from procrustes_kge.baselines.parts import rows
 from procrustes_kge.checks import check_choices, check_range, check_whole
-from procrustes_kge.devices import choose_device, deterministic_algorithms, rough_products
-from procrustes_kge.errors import InputError
+from procrustes_kge.devices import (
+    choose_device,
+    deterministic_algorithms,
+    exact_products,
+    rough_products,
+    told_of_no_room,
+)
+from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.fit import Progress, Report, check_trainable
 from procrustes_kge.graph import Graph, KnownAnswers, Vocabulary
 from procrustes_kge.model import Answering
 from procrustes_kge.ranking import rank
 
 VALIDATION_TRIPLES = 2000
-LABELS_AT_ONCE = 2**30  # scores of a batch against all entities
+SCORES_AT_ONCE = 2**27  # of a batch; what is computed from them takes several times as much
 FAR = -1e6  # a score that no loss counts
 
 
@@ -42,7 +48,9 @@ class TrainSettings:
     dim: Annotated[int, "numbers in an entity's vector"] = 200
     relation_dim: Annotated[int, "numbers in a relation's vector, where it may differ"] = 200
     epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 100
-    batch: Annotated[int | Literal["full"], "questions in a step; full: all of them"] = 1024
+    batch: Annotated[
+        int | Literal["full"], "questions in a step, or as many as their scores have room for; full: all of them"
+    ] = 1024
     against: Annotated[
         int | Literal["all", "labels"],
         "all: each answer against all entities; labels: all answers of a question at once; or so many drawn negatives",
@@ -103,13 +111,14 @@ class TrainSettings:
         if self.norm not in (1, 2):
             raise InputError(f"norm {self.norm}, expected 1 or 2")
         if self.against == "all" and self.loss != "softmax":
-            raise InputError(f"{self.loss} loss against all entities; try --against labels or a number of negatives")
+            instead = "--loss softmax, or --against labels or a number of negatives"
+            raise InputError(f"{self.loss} loss against all entities; try {instead}")
         if self.against == "labels" and self.loss == "margin":
             raise InputError("margin loss with labels; give --against a number of negatives such as 256")
         if self.smoothing and isinstance(self.against, int):
             raise InputError(f"smoothing against {self.against} negatives; it is for --against all or labels")
         if self.focus and not (isinstance(self.against, int) and self.loss == "logistic"):
-            raise InputError("focus is for the logistic loss against drawn negatives")
+            raise InputError("focus is for drawn negatives; try --loss logistic and --against 256")
 
     @property
     def segments(self) -> int:
@@ -129,10 +138,15 @@ class TrainSettings:
 class Trained(Answering):
     """A baseline that has learned, with the names of what it knows."""
 
-    name: str
+    settings: TrainSettings
     entities: Vocabulary
     relations: Vocabulary
     module: nn.Module
+
+    @property
+    def name(self) -> str:
+        """Which baseline it is."""
+        return self.settings.model
 
     @property
     def table(self) -> Float[Tensor, "entities d"]:
@@ -165,16 +179,20 @@ def train(graph: Graph, settings: TrainSettings | None = None, report: Report | 
     """
     settings = settings or TrainSettings()
     check_trainable(graph)
+    if len(graph.entities) < 2:
+        raise InputError(f"the graph {graph.name} has one entity: there is nothing to tell it from")
     if isinstance(settings.against, int) and settings.against >= len(graph.entities):
         raise InputError(
             f"{settings.against} negatives, but the graph {graph.name} has {len(graph.entities):,} entities; "
             f"try at most {len(graph.entities) - 1}"
         )
     device = choose_device(settings.device)
+    fewer = "a smaller --dim or --batch" + (", fewer --against, or --shared" if settings.against != "all" else "")
     with (
         deterministic_algorithms(settings.deterministic),
         _seeded(settings.seed, device),
-        rough_products(settings.tf32),
+        rough_products() if settings.tf32 else exact_products(),
+        told_of_no_room(f"{settings.dim:,} numbers of each entity and what a step computes", fewer),
         torch.enable_grad(),
     ):
         training = _Training(graph, settings, device)
@@ -210,7 +228,7 @@ class _Training:
     def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
         self.graph, self.settings, self.device = graph, settings, device
         module = built(graph, settings).to(device)
-        self.model = Trained(settings.model, graph.entities, graph.relations, module)
+        self.model = Trained(settings, graph.entities, graph.relations, module)
         self.step: torch.optim.Optimizer = (
             torch.optim.Adam(module.parameters(), settings.learning_rate, fused=device.type == "cuda")
             if settings.step == "adam"
@@ -221,6 +239,8 @@ class _Training:
         self.directions = torch.cat([relation, relation + len(graph.relations)])
         self.labels = KnownAnswers.of(graph, ["train"], device)
         self.sees_answers = "answers" in inspect.signature(module.query).parameters  # type: ignore[arg-type]
+        if self.sees_answers and settings.against == "labels":
+            raise InputError(f"{settings.model} would see all answers of a question at once; try --against all")
         self.known = KnownAnswers.of(graph, device=device) if settings.patience and len(graph.valid) else None
 
     def run(self, report: Report | None) -> None:
@@ -230,7 +250,7 @@ class _Training:
         for epoch in range(1, settings.epochs + 1):
             loss = self.train_epoch()
             if not torch.isfinite(loss):
-                raise InputError(f"the loss is no number after {epoch} epochs; try a smaller --learning-rate")
+                self.give_up(f"the loss is no number after {epoch} epochs; try a smaller --learning-rate", weights)
             if self.known is not None and (epoch % settings.validate_every == 0 or epoch == settings.epochs):
                 mrr, waited = self.validate(self.known), waited + 1
                 if mrr > best:
@@ -245,17 +265,27 @@ class _Training:
             module.load_state_dict(weights)
         module.eval()
 
+    def give_up(self, problem: str, weights: dict[str, Tensor] | None) -> NoReturn:
+        """Say that training diverged, with the best weights where there were any."""
+        if weights is None:
+            raise InputError(problem)
+        self.model.module.load_state_dict(weights)
+        self.model.module.eval()
+        raise DivergedError(problem, self.model)
+
     def train_epoch(self) -> Float[Tensor, ""]:
         """Go through all questions once, in random order, and return the mean loss."""
         self.model.module.train()
         return torch.stack([self.take(mine) for mine in self.dealt()]).mean()
 
     def dealt(self) -> tuple[Tensor, ...]:
-        """Return random batches of nearly equal size: a question alone would have no spread to normalise by."""
-        questions = len(self.labels.keys if self.settings.against == "labels" else self.asked)
-        wanted = questions if self.settings.batch == "full" else self.settings.batch
-        size = min(wanted, max(2, LABELS_AT_ONCE // len(self.graph.entities)))
-        return torch.randperm(questions, device=self.device).tensor_split(max(1, round(questions / size)))
+        """Return random batches of nearly equal size, none of one question, which has no spread to normalise by."""
+        settings = self.settings
+        questions = len(self.labels.keys if settings.against == "labels" else self.asked)
+        compared = settings.against if isinstance(settings.against, int) else len(self.graph.entities)
+        wanted = questions if settings.batch == "full" else settings.batch
+        size = max(1, min(wanted, SCORES_AT_ONCE // compared))
+        return torch.randperm(questions, device=self.device).tensor_split(min(-(-questions // size), questions // 2))
 
     def take(self, mine: Int[Tensor, " b"]) -> Float[Tensor, ""]:
         """Move the weights down the gradient of the loss of some questions, and return it."""
@@ -321,7 +351,8 @@ class _Training:
         if settings.penalty == "none" or not settings.decay:
             return 0.0
         if settings.penalty == "dura":
-            parts = [queries.square(), rows(encoded.entities, answers).square()]
+            # Of a query its numbers alone: some models add what else a comparison needs.
+            parts = [queries[:, : encoded.entities.shape[1]].square(), rows(encoded.entities, answers).square()]
         else:
             power = {"n2": 2, "n3": 3}[settings.penalty]
             parts = [part.abs() ** power for part in self.model.module.factors(encoded, asked, directions, answers)]  # type: ignore[operator]
