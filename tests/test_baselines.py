@@ -92,7 +92,7 @@ def test_weights_carry_all_that_a_model_knows(name):
 def test_a_regulariser_has_numbers_to_keep_small(name):
     model, (heads, relations) = model_of(name), questions()
     parts = model.factors(model.encode(GRAPH), heads, relations, heads.flip(0))
-    assert len(parts) == 3
+    assert len(parts) == (2 if name == "quate" else 3)  # whose relations have length one
     assert all(part.shape[0] == len(heads) and part.isfinite().all() for part in parts)
 
 

@@ -90,6 +90,13 @@ class QuatE(DistMult):
         )
         return torch.cat(rows, dim=-1)
 
+    def factors(
+        self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], tails: Int[Tensor, " b"]
+    ) -> list[Float[Tensor, "b _"]]:
+        """Return those of the entities: the length of a relation's number does nothing."""
+        head, _, tail = super().factors(encoded, heads, relations, tails)
+        return [head, tail]
+
 
 class TuckER(Embedded):
     """A matrix per relation from one shared core: q = h (Σ_k r_k W_k), compared by q · t (Balažević et al., 2019)."""

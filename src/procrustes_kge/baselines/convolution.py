@@ -125,7 +125,9 @@ class InteractE(Convolved):
     ) -> Float[Tensor, "b channels height width"]:
         """Return [h; r] in each of the orders."""
         numbers = torch.cat([heads, relations], dim=-1)
-        return numbers.index_select(-1, self.order.flatten()).unflatten(-1, self.order.shape)
+        # One after another: a number that occurs once has a gradient without a sum, whose order might change.
+        images = [numbers.index_select(-1, order.flatten()).unflatten(-1, order.shape) for order in self.order]
+        return torch.stack(images, dim=1)
 
 
 class SharedFilters(nn.Module):

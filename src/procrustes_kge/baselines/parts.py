@@ -62,7 +62,7 @@ class Embedded(nn.Module):
         return [rows(encoded.entities, heads), rows(encoded.relations, relations), rows(encoded.entities, tails)]
 
 
-def rows(table: Float[Tensor, n * d], ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape_and_d"]:
+def rows(table: Float[Tensor, "n ..."], ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape_and_d"]:
     """Return rows of a table; their gradients add up in a fixed order, which those of plain indexing do not."""
     ids = ids.to(table.device)
     return embedding(ids, table) if table.ndim > 1 else embedding(ids, table[:, None]).squeeze(-1)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
 from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, dot, grouped_distance, rows
+from procrustes_kge.devices import exact_products
 
 
 class RotatE(Embedded):
@@ -119,7 +120,8 @@ class RotH(Embedded):
         """Return minus the squared distance plus both biases, by one product of queries and entities."""
         points, c, head_biases = queries[:, :-2], queries[:, -2:-1], queries[:, -1:]
         size = torch.linalg.vector_norm(encoded.entities, dim=1).clamp_min(_TINY)
-        along = dot(points, Encoded(encoded.entities / size[:, None], encoded.relations), candidates)
+        with exact_products():  # near neighbours are found by what is left of a difference
+            along = dot(points, Encoded(encoded.entities / size[:, None], encoded.relations), candidates)
         size = size[None] if candidates is None else rows(size, candidates)
         root, squared = c.sqrt(), points.square().sum(dim=1, keepdim=True)
         reach = torch.tanh(root * size) / root  # of the candidate, carried into hyperbolic space
@@ -175,17 +177,19 @@ class _GramSchmidt(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, matrices: Tensor) -> Tensor:
         turns = torch.empty_like(matrices)
-        for place in range(matrices.shape[-2]):
-            row, before = matrices[..., place : place + 1, :], turns[..., :place, :]
-            for _ in range(2):  # the second time for what rounding left over
-                row = row - (row @ before.mT) @ before
-            turns[..., place : place + 1, :] = normalize(row, dim=-1)
+        with exact_products():
+            for place in range(matrices.shape[-2]):
+                row, before = matrices[..., place : place + 1, :], turns[..., :place, :]
+                for _ in range(2):  # the second time for what rounding left over
+                    row = row - (row @ before.mT) @ before
+                turns[..., place : place + 1, :] = normalize(row, dim=-1)
         context.save_for_backward(matrices, turns)
         return turns
 
     @staticmethod
     def backward(context: Any, pull: Tensor) -> Tensor:
         matrices, turns = context.saved_tensors
-        lower, skew = matrices @ turns.mT, pull @ turns.mT
+        with exact_products():
+            lower, skew = matrices @ turns.mT, pull @ turns.mT
         above = (skew - skew.mT).triu(1)
         return torch.linalg.solve_triangular(lower.mT.triu(), above @ turns, upper=True)

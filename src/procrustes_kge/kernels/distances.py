@@ -30,7 +30,7 @@ class _SummedLengths(torch.autograd.Function):
         context.save_for_backward(ours, theirs)
         context.group = group
         total = queries.new_empty(len(queries), len(entities))
-        grid = triton.cdiv(len(queries), TILE), triton.cdiv(len(entities), TILE)
+        grid = triton.cdiv(len(entities), TILE), triton.cdiv(len(queries), TILE)  # the first may be the longer
         with torch.cuda.device_of(queries):
             _compare[grid](ours, theirs, total, *total.shape, len(ours) // group, GROUP=group, TILE=TILE)
         return total
@@ -69,8 +69,8 @@ def _pulled(
 
 @triton.jit
 def _compare(ours, theirs, total, rows, columns, groups, GROUP: tl.constexpr, TILE: tl.constexpr):
-    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    column = tl.program_id(1) * TILE + tl.arange(0, TILE)
+    row = tl.program_id(1).to(tl.int64) * TILE + tl.arange(0, TILE)
+    column = tl.program_id(0) * TILE + tl.arange(0, TILE)
     sums = tl.zeros((TILE, TILE), tl.float32)
     for _ in range(groups):
         squares = tl.zeros((TILE, TILE), tl.float32)
