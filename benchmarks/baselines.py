@@ -10,9 +10,8 @@ are named. `python benchmarks/tables.py table` makes a table of them.
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import records
 from procrustes_kge import InputError, read_graph, recipe
@@ -26,17 +25,23 @@ def parsed(settings: Settings, change: str) -> dict[str, Any]:
     name, _, value = change.partition("=")
     if not has_setting(settings, name):
         raise InputError(f"{name} is no setting of this recipe")
-    kind = type(getattr(settings, name))
+    kind = get_type_hints(type(settings))[name]
+    if kind is bool and value.lower() not in ("true", "false"):
+        raise InputError(f"{name} {value!r}, expected true or false")
     if kind is bool:
-        return {name: value == "True"}
-    return {name: int(value) if value.isdecimal() and kind is not float else float(value) if kind is float else value}
+        return {name: value.lower() == "true"}
+    try:
+        return {name: kind(value) if kind in (int, float) else value}  # settings tell a number from a word
+    except ValueError:
+        raise InputError(f"{name} {value!r}, expected a {'whole ' if kind is int else ''}number") from None
 
 
 def validated(row: Row, changes: list[str], device: str) -> str:
     """Train a row with some settings changed and return a line on how it ranks the validation triples."""
+    plain = recipe(row.recipe)
+    values = {name: value for each in changes for name, value in parsed(plain, each).items()}
     graph = read_graph(row.dataset)
-    settings = recipe(row.recipe, graph, device)
-    settings = replace(settings, **{name: value for each in changes for name, value in parsed(settings, each).items()})
+    settings = recipe(row.recipe, graph, **{"device": device, **values})
     report = trained(graph, settings, row.recipe, ["valid"])
     found, seconds = report["metrics"]["valid"], report["footprint"]["seconds"]
     cost = f"{report['epochs']} epochs in {seconds:.0f} s"

@@ -1,8 +1,10 @@
-"""Every recipe on the two benchmarks, several seeds each: the README's table.
+"""Rows of the README's results that the paper's table lacks, several seeds each.
 
-python benchmarks/recipes.py                          every row, on the GPU where there is one
+python benchmarks/recipes.py                          smaller vectors, on the GPU where there is one
 python benchmarks/recipes.py fast-wn18rr-d500         one row
 python benchmarks/recipes.py cpu-accurate-wn18rr      a row of the CPU, whatever there is
+
+Recipes as they are have rows in that table: `python benchmarks/baselines.py accurate-wn18rr` writes one.
 """
 
 from __future__ import annotations
@@ -16,20 +18,8 @@ from procrustes_kge import read_graph
 from procrustes_kge.table import repeated
 
 ROWS: dict[str, tuple[str, str, dict[str, Any]]] = {
-    "paper-wn18rr": ("wn18rr", "paper", {}),
-    "paper-fb15k-237": ("fb15k-237", "paper", {}),
-    "fast-wn18rr": ("wn18rr", "fast", {}),
-    "fast-fb15k-237": ("fb15k-237", "fast", {}),
     "fast-wn18rr-d500": ("wn18rr", "fast", {"dim": 500}),
     "fast-fb15k-237-d500": ("fb15k-237", "fast", {"dim": 500}),
-    "paper-ns-wn18rr": ("wn18rr", "paper+ns", {}),
-    "paper-ns-fb15k-237": ("fb15k-237", "paper+ns", {}),
-    "paper-tb-wn18rr": ("wn18rr", "paper+tb", {}),
-    "paper-tb-fb15k-237": ("fb15k-237", "paper+tb", {}),
-    "paper-ns-tb-wn18rr": ("wn18rr", "paper+ns+tb", {}),
-    "paper-ns-tb-fb15k-237": ("fb15k-237", "paper+ns+tb", {}),
-    "accurate-wn18rr": ("wn18rr", "accurate", {}),
-    "accurate-fb15k-237": ("fb15k-237", "accurate", {}),
 }
 ON_THE_CPU: dict[str, tuple[str, str, dict[str, Any]]] = {
     "cpu-accurate-wn18rr": ("wn18rr", "accurate", {}),

@@ -26,7 +26,7 @@ import records
 from procrustes_kge import Graph, evaluate, learn, read_graph, recipe
 from procrustes_kge.devices import choose_device
 from procrustes_kge.learner import Learner
-from procrustes_kge.recipes import RECIPES, Settings, changed
+from procrustes_kge.recipes import OWN, Settings, changed
 from procrustes_kge.steps import Adagrad
 from procrustes_kge.store import device_name
 
@@ -152,7 +152,7 @@ def main() -> None:
     for dataset in arguments.datasets:
         graph = read_graph(dataset)
         for study in arguments.studies or BOTH:
-            base = recipe(study if study in RECIPES else "accurate", graph, arguments.device, dim=arguments.dim)
+            base = recipe(study if study in OWN else "accurate", graph, arguments.device, dim=arguments.dim)
             about = {
                 "commit": arguments.commit,
                 "device": device_name(choose_device(arguments.device)),

@@ -21,7 +21,8 @@ import pytest
 import torch
 from jaxtyping import config
 
-from procrustes_kge import __version__, cli, datasets, recipes
+from procrustes_kge import __version__, cli, datasets
+from procrustes_kge.baselines import BASELINES
 from procrustes_kge.batches import TILE
 from procrustes_kge.budget import memory_needed, parse_size
 from procrustes_kge.cli import main
@@ -1093,7 +1094,7 @@ def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(here):
 
 @pytest.mark.parametrize("name", ["complex", "tucker", "rgcn"])
 def test_a_baseline_is_trained_ranked_saved_and_asked_by_the_same_commands(name, procrustes):
-    small = ("--dim", 20, "--epochs", 2, "--device", "cpu", "--blocks", 4)
+    small = ("--dim", 20, "--epochs", 2, "--device", "cpu", *(["--blocks", 4] if name == "rgcn" else []))
     found = procrustes("train", "ring.tsv", "--model", name, "--out", "runs/other", *small)
     assert f"{name}: 20 numbers, up to 2 epochs" in found
     report = json.loads(procrustes("evaluate", "runs/other", "--json"))
@@ -1106,7 +1107,6 @@ def test_a_baseline_is_trained_ranked_saved_and_asked_by_the_same_commands(name,
 
 def test_a_model_is_the_recipe_of_its_name_unless_another_is_named(procrustes, monkeypatch, unchecked):
     monkeypatch.setitem(PUBLISHED, "rotate-short", (replace(PUBLISHED["rotate"][0], epochs=1),) * 2)
-    monkeypatch.setitem(recipes.RECIPES, "rotate-short", lambda graph, device: PUBLISHED["rotate-short"][0])
     small = ("--dim", 20, "--device", "cpu", "--against", 8, "--json")
     asked = {
         "rotate": [("--model", "rotate", "--epochs", 2), ("--recipe", "rotate", "--epochs", 2)],
@@ -1126,7 +1126,7 @@ def test_a_training_that_validation_ends_says_how_many_epochs_it_took(procrustes
 
 def test_mistakes_with_baselines_are_told(refused, unchecked):
     train = ("train", "ring.tsv", "--device", "cpu")
-    assert "unknown model 'rescal', expected transe or distmult" in refused(*train, "--model", "rescal")
+    assert "unknown model 'nobody', expected transe or distmult" in refused(*train, "--model", "nobody")
     assert "--model ote has no recipe fast; give one of its own (ote" in refused(
         *train, "--model", "ote", "--recipe", "fast"
     )
@@ -1134,9 +1134,39 @@ def test_mistakes_with_baselines_are_told(refused, unchecked):
         assert "--time and --memory are for our own model" in refused(*train, asked, "ote", "--time", "60s")
     told = refused(*train, "--model", "complex", "--segment", 20)
     assert "segment is no setting of the recipe complex, but try it with accurate" in told
-    told = refused(*train, "--model", "quate", "--dim", 30, described=True)
+    told = refused("train", "nosuchfile.tsv", "--model", "quate", "--dim", 30)
     assert "dimension 30 does not divide into numbers of 4 parts; try 28" in told
+    told = refused("train", "nosuchfile.tsv", "--model", "tucker", "--no-inverses", "--kernel", 7)
+    assert "is no setting of tucker, which has of its own: dim, relation dim, input dropout" in told
     told = refused(*train, "--model", "rotate", "--against", 40, described=True)
     assert "40 negatives, but the graph ring has 40 entities; try at most 39" in told
-    told = refused(*train, "--model", "complex", "--entities-only", described=True)
-    assert "do not follow from its entities" in told
+
+
+@pytest.mark.parametrize("asked", ["--model", "--recipe"])
+def test_entities_alone_of_a_baseline_are_refused_before_anything_is_trained(asked, refused, monkeypatch):
+    def unwanted(*_, **__):
+        raise AssertionError("nothing is to be trained")
+
+    monkeypatch.setattr(cli, "learn", unwanted)
+    told = refused("train", "ring.tsv", "--device", "cpu", asked, "complex", "--entities-only")
+    assert told == (
+        "error: --entities-only is for our own model; a baseline's relations do not follow from its entities\n"
+    )
+
+
+def test_a_baseline_that_finds_no_room_is_told_in_a_sentence(refused, monkeypatch):
+    def without_room(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(sys.modules["procrustes_kge.train"], "built", without_room)
+    told = refused("train", "ring.tsv", "--model", "complex", "--dim", 20, "--device", "cpu", described=True)
+    assert told.startswith("error: the GPU has no room for 20 numbers of each entity")
+    assert told.count("\n") == 1
+
+
+def test_a_model_that_is_added_is_trained_by_its_name(procrustes, monkeypatch):
+    monkeypatch.setitem(BASELINES, "fourteenth", BASELINES["distmult"])
+    small = ("--dim", 8, "--epochs", 1, "--device", "cpu")
+    told = json.loads(procrustes("train", "ring.tsv", "--model", "fourteenth", "--json", *small))
+    assert told["model"] == told["recipe"] == "fourteenth"
+    assert load("runs/ring").name == "fourteenth"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from procrustes_kge.ranking import figure
+from procrustes_kge.store import load
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -22,6 +23,16 @@ def test_the_five_lines_of_python_run(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "canine.n.02" in printed
     assert (tmp_path / "runs" / "dogs" / "model.safetensors").is_file()
+
+
+def test_the_five_lines_run_with_a_baseline_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (lines,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    lines = lines.replace('"accurate", graph, dim=100, epochs=10', '"distmult", graph, "cpu", dim=20, epochs=1')
+    assert "distmult" in lines
+    exec(compile(lines, "README.md", "exec"), {})
+    assert "MRR" in capsys.readouterr().out
+    assert load(tmp_path / "runs" / "dogs").name == "distmult"
 
 
 STUDIES = ("accurate", "small", "paper+tb", "paper+ns", "paper+ns+tb")

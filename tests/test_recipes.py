@@ -1,24 +1,38 @@
 """Laws of recipes: settings by name that any graph can be trained with, and one function that trains them."""
 
+import inspect
 import math
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from procrustes_kge.baselines import BASELINES
+from procrustes_kge.baselines.bilinear import DistMult
 from procrustes_kge.contrast import ContrastSettings, Training, contrast
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, fit
 from procrustes_kge.graph import Graph, Vocabulary
 from procrustes_kge.published import PUBLISHED
 from procrustes_kge.reading import read_graph
-from procrustes_kge.recipes import DEFAULT, METHODS, OWN, RECIPES, changed, learn, recipe
+from procrustes_kge.recipes import (
+    DEFAULT,
+    METHODS,
+    OF_TRAINING,
+    OWN,
+    baseline_recipes,
+    changed,
+    check_buildable,
+    learn,
+    recipe,
+)
 from procrustes_kge.train import TrainSettings, train
 from toys import builds, random_graph, random_graphs, rotated_graph
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
+RECIPES = [*OWN, *baseline_recipes()]
 every_recipe = pytest.mark.parametrize("name", RECIPES)
 own_recipes = pytest.mark.parametrize("name", OWN)
 contrasted_recipes = pytest.mark.parametrize("name", ["accurate", "paper+ns", "paper+tb", "paper+ns+tb"])
@@ -77,10 +91,24 @@ def test_the_default_is_one_of_them():
 
 
 def test_recipes_are_our_own_and_those_of_the_baselines():
-    assert list(RECIPES) == [*OWN, *PUBLISHED]
+    assert {*RECIPES} == {*OWN, *PUBLISHED, *BASELINES}
     for name in RECIPES:
         settings = recipe(name)
-        assert isinstance(settings, TrainSettings) == (name in PUBLISHED)
+        assert isinstance(settings, TrainSettings) == (name not in OWN)
+    for model in BASELINES:
+        assert model in baseline_recipes(model)
+        assert all(recipe(name).model == model for name in baseline_recipes(model))
+
+
+def test_a_model_that_is_added_has_a_recipe_at_once(monkeypatch):
+    monkeypatch.setitem(BASELINES, "fourteenth", DistMult)
+    assert baseline_recipes("fourteenth") == ["fourteenth"]
+    for graph in (None, LARGE):
+        assert recipe("fourteenth", graph) == TrainSettings(model="fourteenth")
+    graph = GRAPHS["rotated"]
+    settings = recipe("fourteenth", graph, "cpu", dim=8, epochs=1)
+    assert learn(graph, settings).name == "fourteenth"
+    check_buildable("fourteenth", dim=8)
 
 
 @every_recipe
@@ -99,7 +127,7 @@ def test_a_recipe_makes_settings_that_can_be_trained(name, kind):
 @own_recipes
 @pytest.mark.parametrize("kind", GRAPHS)
 def test_a_recipe_makes_settings_for_a_gpu_too(name, kind):
-    settings = RECIPES[name](GRAPHS[kind], GPU)
+    settings = OWN[name](GRAPHS[kind], GPU)
     assert settings == replace(settings)
     assert settings.dim == 2000
 
@@ -163,6 +191,77 @@ def test_a_setting_that_a_recipe_does_not_have_is_refused_with_those_that_have_i
     assert str(caught.value).startswith(message)
 
 
+def test_every_setting_of_a_baseline_is_used_by_training_or_by_some_model():
+    own = {name for model in BASELINES.values() for name in inspect.signature(model).parameters}
+    assert {field.name for field in fields(TrainSettings)} <= OF_TRAINING | own
+    assert not own & OF_TRAINING
+
+
+OF_TUCKER = "tucker, which has of its own: dim, relation dim, input dropout, relation dropout, query dropout"
+UNUSED = [
+    ("tucker", {"inverses": False}, f"inverses is no setting of {OF_TUCKER}"),
+    ("tucker", {"dim": 20, "norm": 2}, f"norm is no setting of {OF_TUCKER}"),
+    ("tucker", {"kernel": 7}, f"kernel is no setting of {OF_TUCKER}"),
+    ("tucker", {"margin": 2.0}, f"margin is no setting of {OF_TUCKER}; a margin is for --loss margin"),
+    ("rotate", {"penalty": "n3"}, "penalty n3 with decay 0 does nothing; give a --decay such as 0.05"),
+    ("complex", {"penalty": "n2", "decay": 0.0}, "penalty n2 with decay 0 does nothing; give a --decay such as 0.05"),
+    ("rotate", {"decay": 0.1}, "decay 0.1 without a penalty does nothing; give a --penalty such as n3"),
+]
+
+
+@pytest.mark.parametrize(("name", "changes", "message"), UNUSED)
+def test_a_change_that_would_change_nothing_is_refused(name, changes, message):
+    with pytest.raises(InputError) as caught:
+        recipe(name, None, "cpu", **changes)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("transe", {"norm": 2, "inverses": False, "margin": 3.0}),
+        ("complex", {"against": 5, "loss": "margin", "margin": 2.0}),
+        ("complex", {"decay": 0.0}),  # no penalty, in another way
+        ("rotate", {"penalty": "n3", "decay": 0.1}),
+    ],
+)
+def test_a_change_that_changes_something_is_not_refused(name, changes):
+    assert recipe(name, None, "cpu", **changes) == replace(recipe(name, None, "cpu"), **changes)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("quate", {"dim": 30}, "dimension 30 does not divide into numbers of 4 parts; try 28"),
+        ("rgcn", {"dim": 30}, "dimension 30 does not divide into 100 blocks"),
+        ("sacn", {"kernel": 4}, "kernel 4, expected an odd number"),
+        ("interacte", {"dim": 31}, "dimension 31 makes an image of 31 by 2"),
+        ("ote", {"dim": 31}, "dimension 31 does not divide into groups of"),
+    ],
+)
+def test_numbers_that_a_model_cannot_take_are_refused_without_a_graph(name, changes, message):
+    with pytest.raises(InputError, match=message):
+        check_buildable(name, **changes)
+
+
+@pytest.mark.parametrize("name", baseline_recipes())
+def test_whether_a_model_can_be_built_is_found_out_without_memory_or_dice(name):
+    before = torch.random.get_rng_state()
+    check_buildable(name)
+    check_buildable(name, dim=1_000_000)
+    assert torch.random.get_rng_state().equal(before)
+    assert torch.zeros(1).device == CPU
+
+
+def test_numbers_that_suit_one_kind_of_graph_are_left_to_the_graph(monkeypatch):
+    both = TrainSettings(model="ote", group=8), TrainSettings(model="ote", group=6)
+    monkeypatch.setitem(PUBLISHED, "ote", both)
+    for suits_one in (16, 18):
+        check_buildable("ote", dim=suits_one)
+    with pytest.raises(InputError, match="dimension 20 does not divide into groups of 8"):
+        check_buildable("ote", dim=20)
+
+
 def test_an_unknown_device_is_refused_before_a_recipe_is_made():
     with pytest.raises(InputError, match="unknown device 'banana', expected cpu, cuda, cuda:N or auto"):
         recipe("accurate", None, "banana")
@@ -201,7 +300,7 @@ def test_a_variant_of_paper_adds_what_its_name_says(name, negatives, batches):
 
 @pytest.mark.parametrize("device", [CPU, GPU])
 def test_accurate_contrasts_with_all_entities_where_that_can_be_afforded(device):
-    few, many = (RECIPES["accurate"](graph, device) for graph in (rotated_graph(), LARGE))
+    few, many = (OWN["accurate"](graph, device) for graph in (rotated_graph(), LARGE))
     assert few.negatives == "all"
     assert many.negatives == ("all" if device == GPU else 2048)
     assert few.dim == many.dim == (2000 if device == GPU else 400)
@@ -229,7 +328,7 @@ def test_accurate_tells_the_benchmarks_that_it_was_tuned_for_apart():
 @given(random_graphs(most_entities=30, most_triples=300))
 def test_the_batch_of_accurate_is_no_larger_than_the_graph(graph):
     for device in (CPU, GPU):
-        settings = RECIPES["accurate"](graph, device)
+        settings = OWN["accurate"](graph, device)
         assert 1 <= settings.batch <= 2 * len(graph.train)
         Training(graph, replace(settings, dim=8, segment=4, groups=1), CPU)
 
@@ -245,7 +344,7 @@ def test_accurate_steps_on_copies_of_the_rows_that_a_batch_sees_on_the_cpu_howev
 @pytest.mark.parametrize(("device", "least", "most"), [(CPU, 256, 2048), (GPU, 256, 4096)])
 def test_the_batch_of_accurate_grows_with_the_graph_by_powers_of_two(device, least, most):
     sizes = (200, 2000, 20_000, 100_000, 400_000)
-    batches = [RECIPES["accurate"](large_graph(20_000, 5, size), device).batch for size in sizes]
+    batches = [OWN["accurate"](large_graph(20_000, 5, size), device).batch for size in sizes]
     assert batches == sorted(batches)
     assert (batches[0], batches[-1]) == (least, most)
     assert all(math.log2(batch).is_integer() for batch in batches)

@@ -593,7 +593,7 @@ def test_missing_folders_and_other_folders_are_told_apart(folder, tmp_path):
         ({"format": FORMAT + 1}, f"format {FORMAT + 1} of model 'procrustes'"),
         ({"format": FORMAT - 1}, f"format {FORMAT - 1} of model 'procrustes'"),
         ({"format": None}, "format None of model 'procrustes'"),
-        ({"model": "rescal"}, f"format {FORMAT} of model 'rescal'"),
+        ({"model": "nobody"}, f"format {FORMAT} of model 'nobody'"),
     ],
 )
 def test_other_formats_and_models_are_refused(changes, seen, folder):
@@ -758,19 +758,32 @@ def test_a_saved_baseline_scores_as_before(name, tmp_path):
     assert opened.settings == settings
     assert opened.model.name == name
     assert evaluate(opened.model, graph).as_dict() == evaluate(model, graph).as_dict()
-    save(model, tmp_path / "alone", None, settings)
+    save(model, tmp_path / "alone")
     asked = (graph.entities[3], graph.relations[1])
     assert load(tmp_path / "alone").tails(*asked) == model.tails(*asked)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_loading_a_baseline_leaves_dice_alone(name, tmp_path):
+    graph = rotated_graph()
+    settings = TrainSettings(model=name, dim=16, relation_dim=8, epochs=1, height=4, blocks=4, device="cpu")
+    save(train(graph, settings), tmp_path / "run", graph)
+    torch.manual_seed(7)
+    expected = torch.rand(3)
+    torch.manual_seed(7)
+    load(tmp_path / "run")
+    assert torch.equal(torch.rand(3), expected)
 
 
 def test_a_baseline_is_saved_with_its_settings_and_its_relations(tmp_path):
     graph, settings = rotated_graph(), TrainSettings(model="complex", dim=16, epochs=1, device="cpu")
     model = train(graph, settings)
-    with pytest.raises(InputError, match="a complex model needs the settings it was trained with"):
-        save(model, tmp_path / "run", graph)
+    with pytest.raises(InputError, match="these are not the settings that this complex model was trained with"):
+        save(model, tmp_path / "run", graph, TrainSettings(model="transe"))
     with pytest.raises(InputError, match="do not follow from its entities"):
         save(model, tmp_path / "run", graph, settings, relations=False)
-    save(model, tmp_path / "run", graph, settings)
+    save(model, tmp_path / "run", graph)
+    assert load_run(tmp_path / "run").settings == load(tmp_path / "run").settings == settings
     about = json.loads((tmp_path / "run" / "settings.json").read_text())
     about["settings"]["dim"] = 8
     (tmp_path / "run" / "settings.json").write_text(json.dumps(about))

@@ -18,14 +18,21 @@ import typer
 from procrustes_kge import datasets
 from procrustes_kge.baselines import BASELINES
 from procrustes_kge.budget import parse_size, parse_time, plan
-from procrustes_kge.contrast import DivergedError
 from procrustes_kge.devices import choose_device
-from procrustes_kge.errors import InputError
+from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.export import EXPORTS, SUFFIXES, export
 from procrustes_kge.footprint import grid_intensity, measure
 from procrustes_kge.graph import SPLITS, Graph
-from procrustes_kge.published import PUBLISHED
-from procrustes_kge.recipes import DEFAULT, METHODS, OWN, learn, recipe, recipes_with
+from procrustes_kge.recipes import (
+    DEFAULT,
+    METHODS,
+    OWN,
+    baseline_recipes,
+    check_buildable,
+    learn,
+    recipe,
+    recipes_with,
+)
 from procrustes_kge.speed import Timing, speed
 from procrustes_kge.store import Run, build_report, check_target, load_run, save
 from procrustes_kge.table import as_markdown, as_text, commit, filled, missing, read_line, table_rows
@@ -208,7 +215,7 @@ def train(
         str | None,
         typer.Option(
             "--recipe",
-            help=f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(PUBLISHED)}.",
+            help=f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(baseline_recipes())}.",
             show_default=f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given",
         ),
     ] = None,
@@ -243,9 +250,14 @@ def train(
     seconds = parse_time(time_budget) if time_budget is not None else None if as_it_is else A_MINUTE
     memory = parse_size(memory_budget) if memory_budget is not None else None
     recipe_name = _recipe_name(changes.pop("model", None), recipe_name)
-    budgeted = time_budget is not None or memory_budget is not None
-    if isinstance(recipe(recipe_name, **changes), TrainSettings) and budgeted:
-        raise InputError("--time and --memory are for our own model; give --epochs or --dim with --model")
+    if isinstance(recipe(recipe_name, **changes), TrainSettings):
+        if time_budget is not None or memory_budget is not None:
+            raise InputError("--time and --memory are for our own model; give --epochs or --dim with --model")
+        if entities_only:
+            raise InputError(
+                "--entities-only is for our own model; a baseline's relations do not follow from its entities"
+            )
+        check_buildable(recipe_name, **changes)
     device = choose_device(changes.get("device", "auto"))
     if out is not None:
         check_target(out)
@@ -289,7 +301,7 @@ def _recipe_name(model: str | None, name: str | None) -> str:
         return name or DEFAULT
     if model not in BASELINES:
         raise InputError(f"unknown model {model!r}, expected {' or '.join(BASELINES)}")
-    own = [each for each, settings in PUBLISHED.items() if settings[0].model == model]
+    own = baseline_recipes(model)
     if name is not None and name not in own:
         raise InputError(f"--model {model} has no recipe {name}; give one of its own ({', '.join(own)}) or no --model")
     return name or model

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import fields, replace
-from functools import partial
 from typing import Any, TypeVar, overload
 
 import torch
 
+from procrustes_kge.baselines import BASELINES
 from procrustes_kge.checks import spoken
 from procrustes_kge.contrast import ContrastSettings, contrast
 from procrustes_kge.devices import choose_device
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, Report, fit
-from procrustes_kge.graph import Graph
+from procrustes_kge.graph import Graph, Vocabulary
 from procrustes_kge.model import Procrustes
 from procrustes_kge.published import PUBLISHED
-from procrustes_kge.train import Trained, TrainSettings, train
+from procrustes_kge.train import Trained, TrainSettings, built, train
 
 OwnSettings = FitSettings | ContrastSettings  # of our own model
 Settings = OwnSettings | TrainSettings
 METHODS: dict[str, type[Settings]] = {"fit": FitSettings, "contrast": ContrastSettings, "train": TrainSettings}
 SomeSettings = TypeVar("SomeSettings", bound=Settings)
 DEFAULT = "accurate"
+# What training looks at, whatever it trains; a margin too, but for the loss of that name alone.
+OF_TRAINING = frozenset((
+    "model", "epochs", "batch", "against", "shared", "loss", "focus", "smoothing", "penalty", "decay", "step",
+    "learning_rate", "rate_decay", "patience", "validate_every", "seed", "tf32", "device", "deterministic",
+))  # fmt: skip
 
 PAPER = FitSettings(
     dim=2000,
@@ -112,12 +118,17 @@ def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
     return replace(settings, batch=_batch(batch, graph), negatives="all" if gpu or few else 2048)
 
 
-def _published(name: str, graph: Graph | None, device: torch.device) -> TrainSettings:
+def _published(name: str, graph: Graph | None) -> TrainSettings:
     """Return the settings of a baseline for graphs of this kind, with no more negatives than there are."""
-    settings = PUBLISHED[name][_many_relations(graph)]
+    settings = _for_each_kind(name)[_many_relations(graph)]
     if isinstance(settings.against, int):
         return replace(settings, against=_at_most(settings.against, graph))
     return settings
+
+
+def _for_each_kind(name: str) -> tuple[TrainSettings, TrainSettings]:
+    """Return the settings of a baseline for graphs of few relations and of many; no published ones: the defaults."""
+    return PUBLISHED[name] if name in PUBLISHED else (TrainSettings(model=name),) * 2
 
 
 OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
@@ -128,23 +139,64 @@ OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
     "paper+tb": _paper_tb,
     "paper+ns+tb": _paper_ns_tb,
 }
-RECIPES: dict[str, Callable[[Graph | None, torch.device], Settings]] = {
-    **OWN,
-    **{name: partial(_published, name) for name in PUBLISHED},
-}
+
+
+def baseline_recipes(model: str | None = None) -> list[str]:
+    """Return the recipes of the baselines, or of one: a model without published settings has one of its name too."""
+    names = [*PUBLISHED, *(name for name in BASELINES if name not in PUBLISHED)]
+    return [name for name in names if model in (None, _for_each_kind(name)[0].model)]
 
 
 def recipe(name: str, graph: Graph | None = None, device: str = "auto", **changes: Any) -> Settings:
     """Return the settings of a named recipe for this graph and device, with some of them changed."""
-    if name not in RECIPES:
-        raise InputError(f"unknown recipe {name!r}, expected {' or '.join(RECIPES)}")
-    settings = RECIPES[name](graph, choose_device(device))
+    known = [*OWN, *baseline_recipes()]
+    if name not in known:
+        raise InputError(f"unknown recipe {name!r}, expected {' or '.join(known)}")
+    place = choose_device(device)
+    settings: Settings = OWN[name](graph, place) if name in OWN else _published(name, graph)
     for change in changes:
         if not has_setting(settings, change):
             has = " or ".join(recipes_with(change, "a baseline such as transe"))
             hint = f"but try it with {has}" if has else "nor of any other"
             raise InputError(f"{spoken(change)} is no setting of the recipe {name}, {hint}")
-    return changed(settings, device=device, **changes)
+    settings = changed(settings, device=device, **changes)
+    if isinstance(settings, TrainSettings):
+        _check_used(settings, changes)
+    return settings
+
+
+def _check_used(settings: TrainSettings, changes: dict[str, Any]) -> None:
+    """Refuse a change that would change nothing, as neither training nor this model looks at it."""
+    own = [name for name in inspect.signature(BASELINES[settings.model]).parameters if has_setting(settings, name)]
+    used = OF_TRAINING | {*own, *(["margin"] if settings.loss == "margin" else [])}
+    for change in changes:
+        if change not in used:
+            hint = "; a margin is for --loss margin" if change == "margin" else ""
+            has = ", ".join(map(spoken, own))
+            raise InputError(f"{spoken(change)} is no setting of {settings.model}, which has of its own: {has}{hint}")
+    if "penalty" in changes and settings.penalty != "none" and not settings.decay:
+        raise InputError(f"penalty {settings.penalty} with decay 0 does nothing; give a --decay such as 0.05")
+    if settings.penalty == "none" and changes.get("decay"):
+        raise InputError(f"decay {settings.decay} without a penalty does nothing; give a --penalty such as n3")
+
+
+_ONE = torch.tensor([[0, 0, 1]])
+_SMALLEST = Graph("", Vocabulary("ab", "entity"), Vocabulary("r", "relation"), _ONE, _ONE[:0], _ONE[:0])
+
+
+def check_buildable(name: str, **changes: Any) -> None:
+    """Refuse what a baseline can be built with for no kind of graph: before one is read, and without memory."""
+    problems = []
+    for settings in _for_each_kind(name):
+        try:
+            with torch.random.fork_rng([]), torch.device("meta"):
+                built(_SMALLEST, replace(settings, **changes))
+            return
+        except InputError as error:
+            problems.append(error)
+        except Exception:  # tensors without memory cannot do everything; a model of the graph will be built anyway
+            return
+    raise problems[0]
 
 
 def recipes_with(setting: str, baselines: str) -> list[str]:

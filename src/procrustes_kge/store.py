@@ -1,7 +1,7 @@
 """A run folder: everything that ranking and predicting need, in open formats, written whole or not at all.
 
 settings.json        format version, kind of model, method and its settings
-model.safetensors    vectors, rotations (may be left out), translations, scales
+model.safetensors    vectors, rotations (may be left out), translations, scales; of a baseline, what its module holds
 entities.txt         a name per line, in row order; relations.txt likewise
 labels.json          readable names of entities, where there are any
 triples.safetensors  train, valid and test as ids
@@ -68,14 +68,18 @@ def save(
 
     Without `graph`, the folder predicts but does not rank. Without `relations`, rotations are left out and computed
     from the entities and the training triples on loading: a smaller folder, and for a model of `fit` the same answers.
+    A baseline knows its settings, by which it is built again, and is saved with its relations.
     """
     check_target(folder)
     target = Path(folder).resolve()
     if not relations and graph is None:
         raise InputError("a model saved without its relations needs the graph they are computed from")
     if isinstance(model, Trained):
-        if not isinstance(settings, TrainSettings):
-            raise InputError(f"a {model.name} model needs the settings it was trained with, to be built again")
+        if settings not in (None, model.settings):
+            raise InputError(
+                f"these are not the settings that this {model.name} model was trained with; leave them out"
+            )
+        settings = model.settings
         if not relations:
             raise InputError(f"the relations of a {model.name} model do not follow from its entities; save both")
     elif not relations and settings is None and not _follows_from_vectors(model):
@@ -229,12 +233,13 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
     settings, report = _settings(about["method"], about["settings"]), read_json(source / "report.json")
     if isinstance(settings, TrainSettings):
         empty = Graph("", entities, relations, *(torch.empty(0, 3, dtype=torch.int64),) * 3)
-        module = built(graph or empty, settings)
+        with torch.random.fork_rng([]):  # what is drawn to begin with is replaced at once
+            module = built(graph or empty, settings)
         try:
             module.load_state_dict(tensors)
         except RuntimeError as error:  # PyTorch's word for tables that are missing or do not fit
             raise ValueError(" ".join(str(error).split())) from None
-        return Run(Trained(settings.model, entities, relations, module.eval()), graph, settings, report)
+        return Run(Trained(settings, entities, relations, module.eval()), graph, settings, report)
     scales = tensors["scales"] if about["scale"] else None
     kept = "rotations" in tensors or about["method"] == "contrast"
     translations = tensors["translations"] if about["translate"] and kept else None

@@ -57,7 +57,7 @@ def progress_bar(*columns: Any) -> Progress:
 
 
 class FitBar:
-    """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epochs it chose."""
+    """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epoch it came to."""
 
     def __init__(self, settings: Settings) -> None:
         self.epochs, self.segments = settings.epochs, settings.segments

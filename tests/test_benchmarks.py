@@ -1,0 +1,65 @@
+"""Laws of the benchmark scripts: what they are told in words, and that no two of them write the same file."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.recipes import recipe
+from procrustes_kge.table import table_rows
+
+SCRIPTS = Path(__file__).parents[1] / "benchmarks"
+
+
+@pytest.fixture
+def script(monkeypatch):
+    """Return a script by its name."""
+    monkeypatch.syspath_prepend(SCRIPTS)
+    return importlib.import_module
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        *((f"shared={word}", {"shared": True}) for word in ("true", "True", "TRUE")),
+        *((f"shared={word}", {"shared": False}) for word in ("false", "False")),
+        ("decay=0.05", {"decay": 0.05}),
+        ("decay=1", {"decay": 1.0}),
+        ("epochs=30", {"epochs": 30}),
+        ("seed=-7", {"seed": -7}),
+        ("batch=full", {"batch": "full"}),
+        ("penalty=n3", {"penalty": "n3"}),
+    ],
+)
+def test_a_change_is_read_from_words(change, expected, script):
+    found = script("baselines").parsed(recipe("complex"), change)
+    assert found == expected
+    assert {type(value) for value in found.values()} == {type(value) for value in expected.values()}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("shared=1", "shared '1', expected true or false"),
+        ("shared", "shared '', expected true or false"),
+        ("decay=x", "decay 'x', expected a number"),
+        ("epochs=2.5", "epochs '2.5', expected a whole number"),
+        ("wings=2", "wings is no setting of this recipe"),
+    ],
+)
+def test_a_change_that_makes_no_sense_is_refused(change, message, script):
+    with pytest.raises(InputError) as caught:
+        script("baselines").parsed(recipe("complex"), change)
+    assert str(caught.value) == message
+
+
+def test_no_other_script_writes_a_row_of_the_table(script):
+    rows = script("recipes")
+    assert not {row.name for row in table_rows()} & {*rows.ROWS, *rows.ON_THE_CPU}
+
+
+def test_every_row_of_the_results_is_written_by_one_script(script):
+    ours = script("recipes")
+    written = {*(row.name for row in table_rows()), *ours.ROWS, *ours.ON_THE_CPU, "cpu-wn18rr-d500"}
+    assert {name for name, *_ in script("tables").ROWS} <= written
