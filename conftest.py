@@ -2,4 +2,5 @@
 
 from importlib.util import find_spec
 
-collect_ignore = [] if find_spec("triton") else ["src/procrustes_kge/kernels/full_batch.py"]
+NEED_TRITON = ("full_batch", "distances")
+collect_ignore = [] if find_spec("triton") else [f"src/procrustes_kge/kernels/{name}.py" for name in NEED_TRITON]
