@@ -8,8 +8,30 @@ from procrustes_kge.baselines import BASELINES
 from procrustes_kge.errors import InputError
 from procrustes_kge.published import PUBLISHED
 from procrustes_kge.recipes import recipe
+from procrustes_kge.table import NAMES, PAPER
 from procrustes_kge.train import TrainSettings, built, train
 from toys import random_graph
+
+THIRTEEN = [
+    "transe",
+    "distmult",
+    "complex",
+    "rgcn",
+    "conve",
+    "a2n",
+    "sacn",
+    "tucker",
+    "quate",
+    "interacte",
+    "roth",
+    "rotate",
+    "ote",
+]
+
+
+def test_each_of_the_papers_thirteen_has_settings_a_name_and_its_figures():
+    for known in (BASELINES, PUBLISHED, NAMES, PAPER):
+        assert [name for name in known if name in THIRTEEN] == THIRTEEN
 
 
 def test_settings_are_named_for_their_model_and_in_the_order_of_models():

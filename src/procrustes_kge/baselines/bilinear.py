@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, dot, rows
+from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, rows
 
 
 class DistMult(Embedded):
@@ -42,12 +42,6 @@ class DistMult(Embedded):
     def product(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         """Return h ∘ r."""
         return heads * relations
-
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return q · t."""
-        return dot(queries, encoded, candidates)
 
     def factors(
         self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], tails: Int[Tensor, " b"]
@@ -123,9 +117,3 @@ class TuckER(Embedded):
         head = self.drops[0](self.norms[0](rows(encoded.entities, heads)))
         matrix = self.drops[1](torch.tensordot(rows(encoded.relations, relations), self.core, dims=1))
         return self.drops[2](self.norms[1]((head[:, None] @ matrix).squeeze(1)))
-
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return q · t."""
-        return dot(queries, encoded, candidates)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, dot, rows
+from procrustes_kge.baselines.parts import Embedded, Encoded, rows
 from procrustes_kge.checks import check_whole
 from procrustes_kge.errors import InputError
 
@@ -59,12 +59,6 @@ class Convolved(Embedded):
     ) -> Float[Tensor, "b channels height width"]:
         """Return the numbers of head and relation, arranged."""
         raise NotImplementedError
-
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return q · t + b_t."""
-        return dot(queries, encoded, candidates)
 
 
 class ConvE(Convolved):

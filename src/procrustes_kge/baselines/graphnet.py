@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, dot, rows
+from procrustes_kge.baselines.parts import Embedded, Encoded, rows
 from procrustes_kge.errors import InputError
 from procrustes_kge.linalg import bag_sum, starts, tiled
 from procrustes_kge.relational import TILE
@@ -151,12 +151,6 @@ class RGCN(Connected):
         """Return h ∘ r."""
         return self.query_drop(rows(encoded.entities, heads) * rows(encoded.relations, relations))
 
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return q · t."""
-        return dot(queries, encoded, candidates)
-
 
 class SACN(Connected):
     """X ← drop(tanh(BN(Â X W))) twice, Â = I + Σ_r α_r A_r, then Conv-TransE (Shang et al., 2019)."""
@@ -219,12 +213,6 @@ class SACN(Connected):
         """Return what the filters see in head and relation, one above the other."""
         pairs = torch.stack([rows(encoded.entities, heads), rows(encoded.relations, relations)], dim=1)
         return self.projection(self.features(pairs))
-
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return q · t."""
-        return dot(queries, encoded, candidates)
 
 
 class Seen(NamedTuple):
@@ -365,9 +353,3 @@ class A2N(Connected):
             picked = strips + lengths // 2
         places, present = torch.where(many > self.most, picked, slots), slots < many.clamp_max(self.most)
         return Seen(places, present, questions, offsets)
-
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return q · t."""
-        return dot(queries, encoded, candidates)

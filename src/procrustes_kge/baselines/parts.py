@@ -55,6 +55,12 @@ class Embedded(nn.Module):
         """Return the vectors that ask for heads."""
         raise NotImplementedError
 
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return q · t, plus the bias of t where there is one; models that measure distances say so."""
+        return dot(queries, encoded, candidates)
+
     def factors(
         self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], tails: Int[Tensor, " b"]
     ) -> list[Float[Tensor, "b _"]]:
