@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 import torch
 
+from procrustes_kge import captured
 from procrustes_kge.baselines import BASELINES
+from procrustes_kge.captured import Captured
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graph import KnownAnswers, Vocabulary
 from procrustes_kge.ranking import LinkPredictor, evaluate
@@ -115,9 +117,37 @@ def one_step(**changes):
     settings = replace(SMALL, model="complex", batch="full", **changes)
     torch.manual_seed(0)
     training = _Training(graph, settings, torch.device("cpu"))
-    (mine,) = training.dealt()
-    loss = training.by_labels(mine) if settings.against == "labels" else training.by_triples(mine)
-    return training, mine, loss.item()
+    (batch,) = training.batches()
+    loss = (training.by_labels if settings.against == "labels" else training.by_triples)(*batch)
+    return training, batch[0], loss.item()
+
+
+def test_answers_told_twice_count_once():
+    training, _, loss = one_step(against="labels", loss="logistic")
+    training.captured = Captured(training.take)
+    (batch,) = training.batches()
+    assert len(batch[1]) == 32 > len(training.labels.answers)
+    assert training.by_labels(*batch).item() == pytest.approx(loss, rel=1e-5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("way", LEARNERS)
+def test_replayed_steps_learn_planted_answers(way, monkeypatch):
+    settings = replace(LEARNERS[way], device="cuda")
+    assert mrr_of(settings) > 0.8
+    monkeypatch.setattr(captured, "WARM_UP", 10**9)
+    assert mrr_of(settings) > 0.8
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("name", BASELINES)
+def test_replayed_steps_move_weights_as_steps_do(name, monkeypatch):
+    few = replace(SMALL, model=name, step="adam", learning_rate=0.01, epochs=3, batch="full", tf32=False)
+    learned = []
+    for warm_up in (1, 10**9):
+        monkeypatch.setattr(captured, "WARM_UP", warm_up)
+        learned.append(train(rotated_graph(), replace(few, device="cuda")).table)
+    assert (learned[0] - learned[1]).abs().max() < 1e-3
 
 
 def test_labels_are_smoothed_as_their_authors_do():

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, Literal, NoReturn
 
 import torch
@@ -21,6 +23,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 
 from procrustes_kge.baselines import BASELINES
 from procrustes_kge.baselines.parts import rows
+from procrustes_kge.captured import Captured
 from procrustes_kge.checks import check_choices, check_range, check_whole
 from procrustes_kge.devices import (
     choose_device,
@@ -227,10 +230,10 @@ class _Training:
 
     def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
         self.graph, self.settings, self.device = graph, settings, device
-        module = built(graph, settings).to(device)
+        module, on_a_gpu = built(graph, settings).to(device), device.type == "cuda"
         self.model = Trained(settings, graph.entities, graph.relations, module)
         self.step: torch.optim.Optimizer = (
-            torch.optim.Adam(module.parameters(), settings.learning_rate, fused=device.type == "cuda")
+            torch.optim.Adam(module.parameters(), settings.learning_rate, fused=on_a_gpu, capturable=on_a_gpu)
             if settings.step == "adam"
             else torch.optim.Adagrad(module.parameters(), settings.learning_rate)
         )
@@ -242,6 +245,9 @@ class _Training:
         if self.sees_answers and settings.against == "labels":
             raise InputError(f"{settings.model} would see all answers of a question at once; try --against all")
         self.known = KnownAnswers.of(graph, device=device) if settings.patience and len(graph.valid) else None
+        # A model that looks for neighbours waits to hear how many; a penalty counts answers, which are padded then.
+        waits = self.sees_answers or (settings.against == "labels" and settings.penalty != "none")
+        self.captured = Captured(self.take) if on_a_gpu and not waits else None
 
     def run(self, report: Report | None) -> None:
         """Train all epochs, or until validation says that it is enough, and keep the best weights."""
@@ -261,6 +267,8 @@ class _Training:
                 break
             for group in self.step.param_groups:
                 group["lr"] *= settings.rate_decay
+            if self.captured is not None and settings.rate_decay != 1:
+                self.captured.forget()
         if weights is not None:
             module.load_state_dict(weights)
         module.eval()
@@ -276,7 +284,29 @@ class _Training:
     def train_epoch(self) -> Float[Tensor, ""]:
         """Go through all questions once, in random order, and return the mean loss."""
         self.model.module.train()
-        return torch.stack([self.take(mine) for mine in self.dealt()]).mean()
+        take = self.captured or self.take
+        return torch.stack([take(*batch) for batch in self.batches()]).mean()
+
+    def batches(self) -> Iterable[tuple[Tensor, ...]]:
+        """Yield questions of all triples; with labels, those that differ, and all their answers."""
+        dealt = self.dealt()
+        if self.settings.against != "labels":
+            yield from ((mine,) for mine in dealt)
+            return
+        places, answers = self.labels.look_up(*self.asking(torch.cat(dealt)))
+        firsts = list(accumulate(map(len, dealt), initial=0))
+        bounds = torch.searchsorted(places, torch.tensor(firsts, device=self.device)).tolist()
+        most = max(last - first for first, last in pairwise(bounds))
+        for mine, first, (start, end) in zip(dealt, firsts, pairwise(bounds), strict=False):
+            room = 2 ** math.ceil(math.log2(most)) if self.captured else end - start
+            # A step that is replayed needs as many answers each time: the last one is told over and over.
+            told = torch.arange(start, start + room, device=self.device).clamp(max=end - 1)
+            yield mine, places[told] - first, answers[told]
+
+    def asking(self, mine: Int[Tensor, " b"]) -> tuple[Int[Tensor, " b"], Int[Tensor, " b"]]:
+        """Return entity and direction of questions that differ."""
+        keys, count = self.labels.keys[mine], len(self.graph.entities)
+        return keys % count, keys // count
 
     def dealt(self) -> tuple[Tensor, ...]:
         """Return random batches of nearly equal size, none of one question, which has no spread to normalise by."""
@@ -287,9 +317,9 @@ class _Training:
         size = max(1, min(wanted, SCORES_AT_ONCE // compared))
         return torch.randperm(questions, device=self.device).tensor_split(min(-(-questions // size), questions // 2))
 
-    def take(self, mine: Int[Tensor, " b"]) -> Float[Tensor, ""]:
+    def take(self, *batch: Tensor) -> Float[Tensor, ""]:
         """Move the weights down the gradient of the loss of some questions, and return it."""
-        loss = (self.by_labels if self.settings.against == "labels" else self.by_triples)(mine)
+        loss = (self.by_labels if self.settings.against == "labels" else self.by_triples)(*batch)
         self.step.zero_grad(set_to_none=True)
         loss.backward()
         self.step.step()
@@ -323,15 +353,15 @@ class _Training:
         )
         return scores.masked_fill(self.labels.hold(asked, directions, candidates), FAR)
 
-    def by_labels(self, mine: Int[Tensor, " b"]) -> Float[Tensor, ""]:
-        """Return the loss of questions with all their answers."""
-        settings, model, count = self.settings, self.model, len(self.graph.entities)
-        keys = self.labels.keys[mine]
-        asked, directions = keys % count, keys // count
+    def by_labels(
+        self, mine: Int[Tensor, " b"], places: Int[Tensor, " told"], answers: Int[Tensor, " told"]
+    ) -> Float[Tensor, ""]:
+        """Return the loss of questions with all their answers: which question each one is for."""
+        settings, model = self.settings, self.model
+        asked, directions = self.asking(mine)
         encoded = model.encode(self.graph)
         queries = model.query(encoded, asked, directions)
         scores = model.scores(encoded, queries)
-        places, answers = self.labels.look_up(asked, directions)
         labels = torch.zeros_like(scores)
         labels[places, answers] = 1.0
         if settings.loss == "softmax":
@@ -339,7 +369,7 @@ class _Training:
             loss = cross_entropy(scores, shares, label_smoothing=settings.smoothing)
         else:
             if settings.smoothing:
-                labels = (1 - settings.smoothing) * labels + 1 / count
+                labels = (1 - settings.smoothing) * labels + 1 / labels.shape[1]
             loss = binary_cross_entropy_with_logits(scores, labels)
         return loss + self.penalised(encoded, queries, asked[places], directions[places], answers)
 
