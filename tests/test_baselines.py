@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procrustes_kge.baselines import BASELINES
-from procrustes_kge.baselines.parts import grouped_distance, lengths
+from procrustes_kge.baselines.parts import distance_by_product, grouped_distance, lengths
 from procrustes_kge.baselines.rotation import RotatE, RotH, orthonormal_rows
 from procrustes_kge.errors import InputError
 from procrustes_kge.train import TrainSettings, built
@@ -215,6 +215,16 @@ def test_the_gradient_of_orthonormal_rows_is_that_of_gram_schmidt(seed, size):
     assert torch.autograd.gradcheck(orthonormal_rows, matrices)
 
 
+@pytest.mark.parametrize("size", [2, 4, 20])
+def test_rows_that_others_make_up_have_a_gradient_too(size):
+    matrices = torch.randn(50, size, size, generator=torch.Generator().manual_seed(0))
+    matrices[:, -1] = matrices[:, :-1].sum(dim=1)
+    matrices[0, -1] = matrices[0, 0]
+    matrices.requires_grad_()
+    (orthonormal_rows(matrices) * torch.linspace(-1, 1, size)).sum().backward()
+    assert matrices.grad.isfinite().all()
+
+
 def moebius_distance(x, y, c):
     """Return 2/√c artanh(√c ‖−x ⊕ y‖), the distance of two points of the Poincaré ball of curvature −c."""
     product, ours, theirs = -x @ y, x @ x, y @ y
@@ -256,6 +266,22 @@ def test_where_space_is_nearly_flat_roth_adds_and_turns():
 
 
 # Comparing.
+
+
+@given(st.integers(0, 2**31), st.integers(65, 130))
+def test_distances_by_a_product_are_distances(seed, dim):
+    torch.manual_seed(seed)
+    queries, entities = torch.randn(5, dim), torch.randn(7, dim)
+    queries[0] = entities[0]  # digits are lost, but no gradient is
+    found, plain = [], torch.cdist(queries.double(), entities.double()).float()
+    torch.testing.assert_close(distance_by_product(queries, entities), plain, atol=5e-3, rtol=1e-4)
+    for distance in (distance_by_product, grouped_distance):
+        leaf = queries.clone().requires_grad_()
+        more = () if distance is distance_by_product else (dim,)
+        distance(leaf, entities, *more).sum().backward()
+        found.append(leaf.grad)
+    torch.testing.assert_close(found[0][1:], found[1][1:], atol=1e-3, rtol=1e-3)
+    assert found[0].isfinite().all()
 
 
 @given(st.integers(0, 2**31), st.sampled_from([1, 2, 3, 6]))

@@ -107,7 +107,7 @@ def test_losses_are_those_of_their_formulas(focus):
         expected["softmax"] -= math.log(math.exp(answer) / sum(map(math.exp, [answer, *others]))) / 2
         expected["margin"] += sum(max(0, 1.5 - answer + other) for other in others) / 6
     for name, loss in LOSSES.items():
-        found = loss(torch.tensor(answers), torch.tensor(negatives), settings).item()
+        found = loss(torch.tensor(answers), torch.tensor(negatives), settings).mean().item()
         assert found == pytest.approx(expected[name], rel=1e-5)
 
 
@@ -154,14 +154,30 @@ def test_labels_are_smoothed_as_their_authors_do():
     training, mine, loss = one_step(against="labels", loss="logistic", smoothing=0.2)
     keys = training.labels.keys[mine]
     encoded = training.model.encode()
-    scores = training.model.scores(encoded, training.model.query(encoded, keys % 6, keys // 6)).sigmoid().tolist()
+    scores = training.model.scores(encoded, training.model.query(encoded, keys % 6, keys // 6))
+    shares = (scores.exp() / 6 / (1 + scores.exp() / 6)).tolist()
     total, asked = 0.0, (keys % 6, keys // 6)
     rows, answers = training.labels.look_up(*asked)
     known = set(zip(rows.tolist(), answers.tolist(), strict=True))
     for row, column in itertools.product(range(len(keys)), range(6)):
         label = 0.8 * ((row, column) in known) + 1 / 6
-        total -= label * math.log(scores[row][column]) + (1 - label) * math.log(1 - scores[row][column])
-    assert loss == pytest.approx(total / (6 * len(keys)), rel=1e-4)
+        total -= label * math.log(shares[row][column]) + (1 - label) * math.log(1 - shares[row][column])
+    assert loss == pytest.approx(total / len(keys), rel=1e-4)
+
+
+def test_even_triples_count_by_the_root_of_how_many_answers_they_have():
+    training, mine, loss = one_step(even=True)
+    known, graph = training.labels, training.graph.train
+    total = weights = 0.0
+    for question in mine.tolist():
+        head, relation, tail = graph[question % len(graph)].tolist()
+        answers, _ = known.look_up(torch.tensor([head, tail]), torch.tensor([relation, relation + 2]))
+        weight = (len(answers) + 6) ** -0.5
+        encoded, asked = training.model.encode(), training.asked[question][None]
+        query = training.model.query(encoded, asked, training.directions[question][None])
+        chance = training.model.scores(encoded, query).softmax(dim=1)[0, training.answers[question]].item()
+        total, weights = total - weight * math.log(chance), weights + weight
+    assert loss == pytest.approx(total / weights, rel=1e-4)
 
 
 @pytest.mark.parametrize("penalty", ["n2", "n3", "dura"])
@@ -253,7 +269,7 @@ def test_one_entity_is_refused():
 def test_losses_fall_when_answers_rise_and_negatives_fall(loss):
     settings = replace(SMALL, against=3, loss=loss)
     answers, negatives = torch.zeros(4, requires_grad=True), torch.zeros(4, 3, requires_grad=True)
-    LOSSES[loss](answers, negatives, settings).backward()
+    LOSSES[loss](answers, negatives, settings).sum().backward()
     assert (answers.grad < 0).all()
     assert (negatives.grad > 0).all()
 

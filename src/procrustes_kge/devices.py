@@ -73,7 +73,7 @@ def told_of_no_room(what: str, instead: str) -> Iterator[None]:
 
 def is_no_room(error: Exception) -> bool:
     """Say whether an error is that of too little memory, on the GPU or beside it."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate" in str(error)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "tried to allocate" in str(error)
 
 
 @contextmanager

@@ -186,12 +186,17 @@ class KnownAnswers:
     ) -> tuple[Int[Tensor, " found"], Int[Tensor, " found"]]:
         """Return (row, answer) for every known answer of every question in the batch, rows ascending."""
         keys = relations * self.entities + entities
-        start = self.offsets[torch.searchsorted(self.keys, keys)]
-        size = self.offsets[torch.searchsorted(self.keys, keys, right=True)] - start  # 0 where nothing is known
+        start, size = self.offsets[torch.searchsorted(self.keys, keys)], self.count(entities, relations)
         rows = torch.repeat_interleave(torch.arange(len(keys), device=keys.device), size)
         first = size.cumsum(0) - size
         within = torch.arange(len(rows), device=keys.device) - first[rows]
         return rows, self.answers[start[rows] + within]
+
+    def count(self, entities: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+        """Return how many answers of each question are known."""
+        keys = relations * self.entities + entities
+        first, behind = (torch.searchsorted(self.keys, keys, right=right) for right in (False, True))
+        return self.offsets[behind] - self.offsets[first]
 
     @cached_property
     def pairs(self) -> Int[Tensor, " answers"]:

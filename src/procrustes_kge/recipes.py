@@ -27,7 +27,7 @@ SomeSettings = TypeVar("SomeSettings", bound=Settings)
 DEFAULT = "accurate"
 # What training looks at, whatever it trains; a margin too, but for the loss of that name alone.
 OF_TRAINING = frozenset((
-    "model", "epochs", "batch", "against", "shared", "loss", "focus", "smoothing", "penalty", "decay", "step",
+    "model", "epochs", "batch", "against", "shared", "loss", "focus", "even", "smoothing", "penalty", "decay", "step",
     "learning_rate", "rate_decay", "patience", "validate_every", "seed", "tf32", "device", "deterministic",
 ))  # fmt: skip
 

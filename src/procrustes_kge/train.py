@@ -66,6 +66,7 @@ class TrainSettings:
     margin: Annotated[float, "distance up to which an entity is an answer, or by which answers are to be better"] = 6.0
     focus: Annotated[float, "how much the nearest negatives count more (self-adversarial); 0: all alike"] = 0.0
     smoothing: Annotated[float, "share of the certainty of labels that is given to all entities alike"] = 0.0
+    even: Annotated[bool, "triples count less, the more answers their two questions have: by the root of it"] = False
     penalty: Annotated[Literal["none", "n2", "n3", "dura"], "what keeps the numbers of a triple small"] = "none"
     decay: Annotated[float, "weight of the penalty"] = 0.0
     step: Annotated[Literal["adagrad", "adam"], "how weights move"] = "adagrad"
@@ -120,6 +121,8 @@ class TrainSettings:
             raise InputError("margin loss with labels; give --against a number of negatives such as 256")
         if self.smoothing and isinstance(self.against, int):
             raise InputError(f"smoothing against {self.against} negatives; it is for --against all or labels")
+        if self.even and self.against == "labels":
+            raise InputError("even is for triples; with --against labels each question counts once as it is")
         if self.focus and not (isinstance(self.against, int) and self.loss == "logistic"):
             raise InputError("focus is for drawn negatives; try --loss logistic and --against 256")
 
@@ -241,6 +244,8 @@ class _Training:
         self.asked, self.answers = torch.cat([head, tail]), torch.cat([tail, head])
         self.directions = torch.cat([relation, relation + len(graph.relations)])
         self.labels = KnownAnswers.of(graph, ["train"], device)
+        answers = self.labels.count(self.asked, self.directions) + 3  # an only one counts as four
+        self.counts = answers.view(2, -1).sum(dim=0).repeat(2).float()  # of both questions of a triple
         self.sees_answers = "answers" in inspect.signature(module.query).parameters  # type: ignore[arg-type]
         if self.sees_answers and settings.against == "labels":
             raise InputError(f"{settings.model} would see all answers of a question at once; try --against all")
@@ -336,10 +341,14 @@ class _Training:
         if isinstance(settings.against, int):
             reached = model.scores(encoded, queries, answers[:, None])[:, 0]
             drawn = self.drawn(encoded, queries, asked, directions, settings.against)
-            loss = LOSSES[settings.loss](reached, drawn, settings)
+            losses = LOSSES[settings.loss](reached, drawn, settings)
         else:
-            loss = cross_entropy(model.scores(encoded, queries), answers, label_smoothing=settings.smoothing)
-        return loss + self.penalised(encoded, queries, asked, directions, answers)
+            scores = model.scores(encoded, queries)
+            losses = cross_entropy(scores, answers, label_smoothing=settings.smoothing, reduction="none")
+        if settings.even:
+            shares = self.counts[mine].rsqrt()
+            losses = losses * shares / shares.mean()
+        return losses.mean() + self.penalised(encoded, queries, asked, directions, answers)
 
     def drawn(
         self, encoded: Any, queries: Tensor, asked: Tensor, directions: Tensor, count: int
@@ -363,14 +372,17 @@ class _Training:
         queries = model.query(encoded, asked, directions)
         scores = model.scores(encoded, queries)
         labels = torch.zeros_like(scores)
-        labels[places, answers] = 1.0
+        labels.view(-1).index_fill_(0, places * labels.shape[1] + answers, 1.0)
         if settings.loss == "softmax":
             shares = labels / labels.sum(dim=1, keepdim=True)
             loss = cross_entropy(scores, shares, label_smoothing=settings.smoothing)
         else:
+            count = labels.shape[1]
             if settings.smoothing:
-                labels = (1 - settings.smoothing) * labels + 1 / labels.shape[1]
-            loss = binary_cross_entropy_with_logits(scores, labels)
+                labels = (1 - settings.smoothing) * labels + 1 / count
+            # A score of zero is that of any entity, an answer once in so many: ranks do not change, but models without
+            # a bias, or with one that moves slowly, need not learn first that most entities are no answers.
+            loss = binary_cross_entropy_with_logits(scores - math.log(count), labels, reduction="sum") / len(labels)
         return loss + self.penalised(encoded, queries, asked[places], directions[places], answers)
 
     def penalised(
@@ -399,23 +411,25 @@ class _Training:
 
 def logistic(
     answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
-) -> Float[Tensor, ""]:
+) -> Float[Tensor, " b"]:
     """Return −½ (log σ(answer) + Σ w log σ(−negative)), the weights softmax(focus · score), held fixed."""
     shares = (settings.focus * negatives.detach()).softmax(dim=1)
-    return -(logsigmoid(answers) + (shares * logsigmoid(-negatives)).sum(dim=1)).mean() / 2
+    return -(logsigmoid(answers) + (shares * logsigmoid(-negatives)).sum(dim=1)) / 2
 
 
 def softmax(
     answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
-) -> Float[Tensor, ""]:
+) -> Float[Tensor, " b"]:
     """Return −log of the share of the answer among itself and its negatives."""
     scores = torch.cat([answers[:, None], negatives], dim=1)
-    return cross_entropy(scores, torch.zeros_like(answers, dtype=torch.int64))
+    return cross_entropy(scores, torch.zeros_like(answers, dtype=torch.int64), reduction="none")
 
 
-def margin(answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings) -> Float[Tensor, ""]:
+def margin(
+    answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
+) -> Float[Tensor, " b"]:
     """Return by how much negatives come nearer than the margin allows."""
-    return relu(settings.margin - answers[:, None] + negatives).mean()
+    return relu(settings.margin - answers[:, None] + negatives).mean(dim=1)
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor, TrainSettings], Tensor]] = {

@@ -13,11 +13,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
+from procrustes_kge.devices import exact_products
 from procrustes_kge.errors import InputError
 from procrustes_kge.kernels import can_compare
 
 SCORES_AT_ONCE = 2**27  # numbers of an intermediate result, where comparing needs one
 ALIGNED = 8
+MOST_BY_NUMBER = 64  # numbers of a distance, up to which a GPU takes differences
 
 
 class Encoded(NamedTuple):
@@ -101,6 +103,8 @@ def grouped_distance(
     if candidates is not None:
         apart = queries[:, None] - rows(entities, candidates)
         return lengths(apart.unflatten(-1, (-1, group))).sum(dim=-1)
+    if queries.is_cuda and group == queries.shape[1] > MOST_BY_NUMBER:
+        return distance_by_product(queries, entities)
     if can_compare(queries, group):
         from procrustes_kge.kernels.distances import summed_lengths
 
@@ -113,6 +117,14 @@ def grouped_distance(
         # Not by a product, which loses the digits of near neighbours.
         total = total + torch.cdist(some, others, compute_mode="donot_use_mm_for_euclid_dist").sum(dim=0)
     return total
+
+
+def distance_by_product(queries: Float[Tensor, "b d"], entities: Float[Tensor, "n d"]) -> Float[Tensor, "b n"]:
+    """Return ‖q − t‖ = √(‖q‖² + ‖t‖² − 2 q · t), which loses digits where the two are nearly one."""
+    with exact_products():
+        products = queries @ aligned(entities).T
+    squares = queries.square().sum(dim=1)[:, None] + entities.square().sum(dim=1)
+    return (squares - 2 * products[:, : len(entities)]).clamp_min(torch.finfo(squares.dtype).tiny).sqrt()
 
 
 def _groups_at_once(total: Tensor) -> int:

@@ -134,6 +134,7 @@ class RotH(Embedded):
         return head_biases + (biases if candidates is None else rows(biases, candidates)) - distance.square()
 
 
+_ALMOST = 1e-5  # share of a row that is left of it, where the rest lies along others
 _TINY, _EDGE = 1e-15, 1e-5  # next to zero; how far from the rim of hyperbolic space points stay
 
 
@@ -191,5 +192,8 @@ class _GramSchmidt(torch.autograd.Function):
         matrices, turns = context.saved_tensors
         with exact_products():
             lower, skew = matrices @ turns.mT, pull @ turns.mT
-        above = (skew - skew.mT).triu(1)
-        return torch.linalg.solve_triangular(lower.mT.triu(), above @ turns, upper=True)
+        above, upper = (skew - skew.mT).triu(1), lower.mT.triu()
+        # A row that those before it make up but for rounding has no direction of its own: nothing is divided by that.
+        left, least = upper.diagonal(dim1=-2, dim2=-1), _ALMOST * torch.linalg.vector_norm(matrices, dim=-1)
+        left.copy_(torch.maximum(left, least))
+        return torch.linalg.solve_triangular(upper, above @ turns, upper=True)

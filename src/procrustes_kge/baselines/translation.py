@@ -19,15 +19,21 @@ class TransE(Embedded):
         norm: int = 1,
         margin: float = 0.0,
         inverses: bool = True,
+        input_dropout: float = 0.0,
     ) -> None:
         super().__init__(entities, relations, dim, dim, inverses)
-        self.norm, self.margin = norm, margin
+        self.norm, self.margin, self.drop = norm, margin, nn.Dropout(input_dropout)
         for table in (self.entities, self.relations):
             nn.init.xavier_normal_(table)
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
         """Return the way back."""
         return -relations
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the tables; in training some numbers of entities are left out."""
+        tables = super().encode(graph)
+        return tables._replace(entities=self.drop(tables.entities))
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return where the answer should lie."""
