@@ -274,7 +274,7 @@ def test_distances_by_a_product_are_distances(seed, dim):
     queries, entities = torch.randn(5, dim), torch.randn(7, dim)
     queries[0] = entities[0]  # digits are lost, but no gradient is
     found, plain = [], torch.cdist(queries.double(), entities.double()).float()
-    torch.testing.assert_close(distance_by_product(queries, entities), plain, atol=5e-3, rtol=1e-4)
+    torch.testing.assert_close(distance_by_product(queries, entities), plain, atol=2e-2, rtol=1e-4)
     for distance in (distance_by_product, grouped_distance):
         leaf = queries.clone().requires_grad_()
         more = () if distance is distance_by_product else (dim,)
