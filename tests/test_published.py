@@ -1,6 +1,8 @@
 """Published settings fit their baseline, for either kind of graph, and a small graph can meet them."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 
@@ -8,10 +10,11 @@ from procrustes_kge.baselines import BASELINES
 from procrustes_kge.errors import InputError
 from procrustes_kge.published import PUBLISHED
 from procrustes_kge.recipes import recipe
-from procrustes_kge.table import NAMES, PAPER
+from procrustes_kge.table import DATASETS, NAMES, PAPER, table_rows
 from procrustes_kge.train import TrainSettings, built, train
 from toys import random_graph
 
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 THIRTEEN = [
     "transe",
     "distmult",
@@ -39,6 +42,20 @@ def test_settings_are_named_for_their_model_and_in_the_order_of_models():
     for name, settings in PUBLISHED.items():
         (model,) = {each.model for each in settings}
         assert name == model or name.startswith(f"{model}-")
+
+
+@pytest.mark.parametrize("row", [row for row in table_rows() if row.recipe in PUBLISHED], ids=str)
+def test_a_row_was_trained_by_its_recipe(row):
+    file = row.file(RESULTS)
+    if not file.exists():
+        pytest.skip("not trained yet")
+    wanted = asdict(PUBLISHED[row.recipe][list(DATASETS).index(row.dataset)])
+    for run in json.loads(file.read_text(encoding="utf-8"))["runs"]:
+        found = run["settings"]
+        unused = {"device", "seed", *(["decay"] if found["penalty"] == "none" else [])}
+        assert {name: value for name, value in found.items() if name not in unused} == {
+            name: value for name, value in wanted.items() if name in found and name not in unused
+        }
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

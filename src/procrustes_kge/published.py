@@ -30,6 +30,7 @@ _DRAWN = TrainSettings(
     learning_rate=0.003,
     rate_decay=0.97,
     epochs=60,
+    patience=4,
 )
 
 _TRANSE = replace(_DRAWN, model="transe", loss="softmax", focus=0.0, rate_decay=1.0)
@@ -49,16 +50,16 @@ _SACN = replace(
     graph_dropout=0.25,
 )
 _TUCKER = replace(_LABELS, model="tucker")
-_QUATE = replace(_ALL, model="quate", dim=2000)
+_QUATE = replace(_ALL, model="quate", dim=2000, patience=4)
 _INTERACTE = replace(_LABELS, model="interacte", filters=96, input_dropout=0.2)
-_ROTH = replace(_DRAWN, model="roth", dim=500)
-_ROTATE = replace(_DRAWN, model="rotate", learning_rate=0.0002, inverses=False)
-_OTE = replace(_DRAWN, model="ote", dim=400, epochs=40)
+_ROTH = replace(_DRAWN, model="roth", dim=500, learning_rate=0.002)
+_ROTATE = replace(_DRAWN, model="rotate", even=True, learning_rate=0.0003, inverses=False)
+_OTE = replace(_DRAWN, model="ote", dim=400, even=True)
 
 PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     "transe": (
-        replace(_TRANSE, dim=512, norm=2, step="adagrad", learning_rate=0.25),
-        replace(_TRANSE, dim=128, learning_rate=0.001, epochs=40),
+        replace(_TRANSE, dim=512, norm=2, step="adagrad", learning_rate=0.25, input_dropout=0.25),
+        replace(_TRANSE, dim=128, learning_rate=0.001, rate_decay=0.9, epochs=20),
     ),
     "distmult": (replace(_DISTMULT, decay=0.05), replace(_DISTMULT, decay=0.02)),
     "complex": (_COMPLEX, replace(_COMPLEX, decay=0.05, epochs=30)),
@@ -75,14 +76,17 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
         replace(_INTERACTE, permutations=4, kernel=11, learning_rate=0.001, feature_dropout=0.2, query_dropout=0.3),
         replace(_INTERACTE, permutations=1, kernel=9, learning_rate=0.0003, feature_dropout=0.5, query_dropout=0.5),
     ),
-    "roth": (_ROTH, _ROTH),
-    "rotate": (replace(_ROTATE, dim=1000, margin=6.0), replace(_ROTATE, dim=2000, margin=9.0)),
+    "roth": (replace(_ROTH, even=True, rate_decay=0.95, epochs=50), replace(_ROTH, rate_decay=0.94, epochs=30)),
+    "rotate": (
+        replace(_ROTATE, dim=1000, margin=6.0),
+        replace(_ROTATE, dim=2000, margin=9.0, against=512, rate_decay=0.95, epochs=45),
+    ),
     "ote": (
-        replace(_OTE, group=4, margin=5.0, learning_rate=0.001, rate_decay=0.95),
-        replace(_OTE, group=20, margin=15.0, learning_rate=0.002, rate_decay=0.93),
+        replace(_OTE, group=4, margin=5.0, learning_rate=0.001, rate_decay=0.96),
+        replace(_OTE, group=20, margin=15.0, learning_rate=0.002, rate_decay=0.94, against=512, epochs=45),
     ),
 }
-PUBLISHED |= {
-    f"{name}-paper": (replace(PUBLISHED[name][0], focus=0.0), replace(PUBLISHED[name][1], focus=0.0))
-    for name in ("rotate", "ote")
-}
+
+for _name, _lengths in (("rotate", (40, 30)), ("ote", (50, 30))):
+    _few, _many = (replace(settings, focus=0.0, against=256) for settings in PUBLISHED[_name])
+    PUBLISHED[f"{_name}-paper"] = replace(_few, epochs=_lengths[0]), replace(_many, epochs=_lengths[1])
