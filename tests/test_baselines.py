@@ -13,7 +13,8 @@ from procrustes_kge.baselines import BASELINES
 from procrustes_kge.baselines.parts import distance_by_product, grouped_distance, lengths
 from procrustes_kge.baselines.rotation import RotatE, RotH, orthonormal_rows
 from procrustes_kge.errors import InputError
-from procrustes_kge.train import TrainSettings, built
+from procrustes_kge.train import built
+from procrustes_kge.train_settings import TrainSettings
 from toys import random_graph
 
 GRAPH = random_graph(9, 3, 40)

@@ -39,6 +39,19 @@ def test_a_replayed_step_gives_what_the_step_gives():
     assert len(step.recorded) == 2
 
 
+def test_a_step_that_cannot_be_recorded_is_taken_as_it_is(monkeypatch):
+    tries = []
+
+    def refused(step, tensors):
+        tries.append(1)
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(captured, "_Recorded", refused)
+    step = Captured(lambda some: some.sum())
+    assert [step(torch.ones(size)).item() for size in range(1, 9)] == [*range(1, 9)]
+    assert len(tries) == 1
+
+
 @pytest.mark.usefixtures("recorder")
 def test_steps_are_recorded_again_after_what_they_read_has_changed():
     rate, taken = [1.0], []

@@ -11,7 +11,8 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.published import PUBLISHED
 from procrustes_kge.recipes import recipe
 from procrustes_kge.table import DATASETS, NAMES, PAPER, table_rows
-from procrustes_kge.train import TrainSettings, built, train
+from procrustes_kge.train import built, train
+from procrustes_kge.train_settings import TrainSettings
 from toys import random_graph
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"

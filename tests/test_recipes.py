@@ -28,7 +28,8 @@ from procrustes_kge.recipes import (
     learn,
     recipe,
 )
-from procrustes_kge.train import TrainSettings, train
+from procrustes_kge.train import train
+from procrustes_kge.train_settings import TrainSettings
 from toys import builds, random_graph, random_graphs, rotated_graph
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

@@ -29,7 +29,8 @@ from procrustes_kge.model import Procrustes
 from procrustes_kge.ranking import evaluate
 from procrustes_kge.recipes import METHODS, OWN, learn, recipe
 from procrustes_kge.store import FORMAT, check_target, load, load_run, save
-from procrustes_kge.train import TrainSettings, train
+from procrustes_kge.train import train
+from procrustes_kge.train_settings import TrainSettings
 from toys import random_graph, rotated_graph
 
 SETTINGS = FitSettings(dim=20, segment=5, epochs=3, patience=0, seed=4, device="cpu")

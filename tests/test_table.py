@@ -33,7 +33,7 @@ from procrustes_kge.table import (
     trained,
     write_result,
 )
-from procrustes_kge.train import TrainSettings
+from procrustes_kge.train_settings import TrainSettings
 from toys import rotated_graph
 
 GRAPH = rotated_graph()

@@ -12,8 +12,10 @@ from procrustes_kge.baselines import BASELINES
 from procrustes_kge.captured import Captured
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graph import KnownAnswers, Vocabulary
+from procrustes_kge.losses import LOSSES
 from procrustes_kge.ranking import LinkPredictor, evaluate
-from procrustes_kge.train import LOSSES, TrainSettings, _Training, train
+from procrustes_kge.train import _Training, train
+from procrustes_kge.train_settings import TrainSettings
 from toys import random_graph, rotated_graph
 
 SMALL = TrainSettings(

@@ -13,7 +13,8 @@ from procrustes_kge.reading import read_graph, write_graph
 from procrustes_kge.recipes import learn, recipe
 from procrustes_kge.restoring import restore_relations
 from procrustes_kge.store import load, save
-from procrustes_kge.train import TrainSettings, train
+from procrustes_kge.train import train
+from procrustes_kge.train_settings import TrainSettings
 from procrustes_kge.version import __version__
 
 __all__ = [

@@ -13,22 +13,29 @@ WARM_UP = 3  # steps before one is recorded, in which libraries load and buffers
 class Captured:
     """A step that is recorded once for each shape of its tensors.
 
-    The step must not wait for the GPU, nor read a number that changes from anywhere but a tensor.
+    The step must not read a number that changes from anywhere but a tensor. One that waits for the GPU cannot be
+    recorded, nor one for which there is no room twice: it is taken as it is.
     """
 
     def __init__(self, step: Callable[..., Tensor]) -> None:
-        self.step, self.taken = step, 0
+        self.step, self.taken, self.records = step, 0, True
         self.recorded: dict[tuple[torch.Size, ...], _Recorded] = {}
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Take the step."""
         shapes = tuple(each.shape for each in tensors)
         self.taken += 1
-        if self.taken <= WARM_UP:
-            return self.step(*tensors)
-        if shapes not in self.recorded:
+        if self.records and self.taken > WARM_UP and shapes not in self.recorded:
+            self.record(shapes, tensors)
+        return self.recorded.get(shapes, self.step)(*tensors)
+
+    def record(self, shapes: tuple[torch.Size, ...], tensors: tuple[Tensor, ...]) -> None:
+        """Record the step for these shapes, if that can be done."""
+        try:
             self.recorded[shapes] = _Recorded(self.step, tensors)
-        return self.recorded[shapes](*tensors)
+        except RuntimeError:  # what else is wrong with a step is raised when it is taken
+            self.records = False
+            self.forget()
 
     def forget(self) -> None:
         """Record again from here on, since a number that the step reads has changed."""

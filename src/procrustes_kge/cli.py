@@ -47,7 +47,7 @@ from procrustes_kge.terminal import (
     say_nothing,
     warnings_as_notes,
 )
-from procrustes_kge.train import TrainSettings
+from procrustes_kge.train_settings import TrainSettings
 from procrustes_kge.version import __version__
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from procrustes_kge.train import TrainSettings
+from procrustes_kge.train_settings import TrainSettings
 
 _ALL = TrainSettings(penalty="n3", decay=0.1, learning_rate=0.1, epochs=40)
 _LABELS = TrainSettings(

@@ -18,7 +18,8 @@ from procrustes_kge.fit import FitSettings, Report, fit
 from procrustes_kge.graph import Graph, Vocabulary
 from procrustes_kge.model import Procrustes
 from procrustes_kge.published import PUBLISHED
-from procrustes_kge.train import Trained, TrainSettings, built, train
+from procrustes_kge.train import Trained, built, train
+from procrustes_kge.train_settings import TrainSettings
 
 OwnSettings = FitSettings | ContrastSettings  # of our own model
 Settings = OwnSettings | TrainSettings

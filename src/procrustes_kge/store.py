@@ -31,7 +31,8 @@ from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import PROTOCOL, Evaluation
 from procrustes_kge.recipes import METHODS, Settings
 from procrustes_kge.restoring import restore_relations
-from procrustes_kge.train import Trained, TrainSettings, built
+from procrustes_kge.train import Trained, built
+from procrustes_kge.train_settings import TrainSettings
 from procrustes_kge.version import __version__
 
 FORMAT = 2

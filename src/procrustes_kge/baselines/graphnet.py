@@ -172,6 +172,7 @@ class SACN(Connected):
         feature_dropout: float = 0.25,
         query_dropout: float = 0.25,
         graph_dropout: float = 0.25,
+        edge_dropout: float = 0.0,
     ) -> None:
         super().__init__(entities, relations, input_dim, dim, inverses=True)
         if kernel < 1 or kernel % 2 == 0:
@@ -181,7 +182,7 @@ class SACN(Connected):
         # BN takes away what all rows share: a bias before it would do nothing, and its own shift stands for b.
         self.weights = nn.ModuleList(nn.Linear(size, dim, bias=False) for size in (input_dim, dim))
         self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(2))
-        self.graph_drop = nn.Dropout(graph_dropout)
+        self.graph_drop, self.edge_drop = nn.Dropout(graph_dropout), nn.Dropout(edge_dropout)
         self.features = nn.Sequential(
             *(nn.BatchNorm1d(2), nn.Dropout(input_dropout)),
             nn.Conv1d(2, filters, kernel, padding=kernel // 2, bias=False),
@@ -205,7 +206,7 @@ class SACN(Connected):
         strengths = rows(self.strengths.T.contiguous(), self.directions).T.contiguous()  # of both layers at once
         for strength, weights, norm in zip(strengths, self.weights, self.norms, strict=True):
             # Â X before W, which makes rows wider as a rule.
-            around = points + weighted_sum(points, self.senders, self.offsets, strength)
+            around = points + weighted_sum(points, self.senders, self.offsets, self.edge_drop(strength))
             points = self.graph_drop(norm(weights(around)).tanh())
         return tables._replace(entities=points)
 
