@@ -30,8 +30,8 @@ from procrustes_kge.store import device_name
 
 SIZES = (1, 2, 4, 8)
 BASE = {"dim": 400, "triples": 100_000, "relations": 50}  # too long for any cache to hold all segments
-ROUNDS = 20
-TOGETHER = 4  # epochs
+ROUNDS = 60
+TOGETHER = 2  # epochs: sizes that are compared are timed within seconds
 
 
 def drawn_graph(entities: int, relations: int, triples: int) -> Graph:
