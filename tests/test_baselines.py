@@ -308,12 +308,12 @@ def test_a_length_of_zero_has_a_gradient_of_zero():
 @pytest.mark.parametrize(
     ("name", "dim", "message"),
     [
-        ("complex", 7, r"dimension 7 does not divide into numbers of 2 parts; try 6"),
-        ("quate", 10, r"dimension 10 does not divide into numbers of 4 parts; try 8"),
+        ("complex", 7, r"dimension 7 does not divide into numbers of 2 parts; try 6 or 8"),
+        ("quate", 10, r"dimension 10 does not divide into numbers of 4 parts; try 8 or 12"),
         ("quate", 3, r"dimension 3 does not divide into numbers of 4 parts; try 4"),
-        ("rotate", 9, r"dimension 9 does not divide into complex numbers; try 8"),
-        ("ote", 10, r"dimension 10 does not divide into groups of 4; try 8"),
-        ("roth", 9, r"dimension 9 does not divide into planes; try 8"),
+        ("rotate", 9, r"dimension 9 does not divide into complex numbers; try 8 or 10"),
+        ("ote", 10, r"dimension 10 does not divide into groups of 4; try 8 or 12"),
+        ("roth", 9, r"dimension 9 does not divide into planes; try 8 or 10"),
     ],
 )
 def test_a_dimension_that_a_model_cannot_take_is_refused(name, dim, message):

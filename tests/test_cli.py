@@ -1135,7 +1135,7 @@ def test_mistakes_with_baselines_are_told(refused, unchecked):
     told = refused(*train, "--model", "complex", "--segment", 20)
     assert "segment is no setting of the recipe complex, but try it with accurate" in told
     told = refused("train", "nosuchfile.tsv", "--model", "quate", "--dim", 30)
-    assert "dimension 30 does not divide into numbers of 4 parts; try 28" in told
+    assert "dimension 30 does not divide into numbers of 4 parts; try 28 or 32" in told
     told = refused("train", "nosuchfile.tsv", "--model", "tucker", "--no-inverses", "--kernel", 7)
     assert "is no setting of tucker, which has of its own: dim, relation dim, input dropout" in told
     told = refused(*train, "--model", "rotate", "--against", 40, described=True)

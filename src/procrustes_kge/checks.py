@@ -49,12 +49,16 @@ def check_range(settings: Any, name: str, most: float, above: bool = False, exam
 
 def check_segments(dim: int, segment: int, groups: int = 1) -> None:
     """Refuse a vector that cannot be cut into equal segments, equally many in each group."""
-    whole = segment * groups
-    if dim % whole:
-        near = [count * whole for count in (dim // whole, dim // whole + 1)]
-        tries = " or ".join(str(each) for each in near if each > 0)
-        parts = f"{groups} groups of segments" if groups > 1 else "segments"
-        raise InputError(f"dimension {dim} does not divide into {parts} of {segment}; try {tries}")
+    parts = f"{groups} groups of segments" if groups > 1 else "segments"
+    check_divides(dim, segment * groups, f"{parts} of {segment}")
+
+
+def check_divides(dim: int, by: int, what: str) -> None:
+    """Refuse a vector that cannot be cut into equal parts, and name the nearest that can."""
+    if dim % by:
+        below = dim - dim % by
+        tries = " or ".join(str(each) for each in (below, below + by) if each > 0)
+        raise InputError(f"dimension {dim} does not divide into {what}; try {tries}")
 
 
 def spoken(name: str) -> str:

@@ -26,11 +26,9 @@ Settings = OwnSettings | TrainSettings
 METHODS: dict[str, type[Settings]] = {"fit": FitSettings, "contrast": ContrastSettings, "train": TrainSettings}
 SomeSettings = TypeVar("SomeSettings", bound=Settings)
 DEFAULT = "accurate"
+OF_MODELS = frozenset(name for model in BASELINES.values() for name in inspect.signature(model).parameters)
 # What training looks at, whatever it trains; a margin too, but for the loss of that name alone.
-OF_TRAINING = frozenset((
-    "model", "epochs", "batch", "against", "shared", "loss", "focus", "even", "smoothing", "penalty", "decay", "step",
-    "learning_rate", "rate_decay", "patience", "validate_every", "seed", "tf32", "device", "deterministic",
-))  # fmt: skip
+OF_TRAINING = frozenset(field.name for field in fields(TrainSettings)) - OF_MODELS
 
 PAPER = FitSettings(
     dim=2000,

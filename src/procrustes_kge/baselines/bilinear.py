@@ -7,7 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, rows
+from procrustes_kge.baselines.parts import Embedded, Encoded, rows
+from procrustes_kge.checks import check_divides
 
 
 class DistMult(Embedded):
@@ -24,7 +25,7 @@ class DistMult(Embedded):
         spread: float = 1e-3,
         inverses: bool = True,
     ) -> None:
-        check_multiple(dim, self.parts, f"numbers of {self.parts} parts")
+        check_divides(dim, self.parts, f"numbers of {self.parts} parts")
         super().__init__(entities, relations, dim, dim, inverses)
         self.dropout = nn.Dropout(query_dropout)
         for table in (self.entities, self.relations):

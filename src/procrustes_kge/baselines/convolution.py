@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
 from procrustes_kge.baselines.parts import Embedded, Encoded, rows
-from procrustes_kge.checks import check_whole
+from procrustes_kge.checks import check_divides, check_whole
 from procrustes_kge.errors import InputError
 
 
@@ -185,10 +185,7 @@ def _check_numbers(**numbers: int) -> None:
 
 
 def _check_rows(dim: int, height: int, kernel: int) -> None:
-    if dim % height:
-        near = [count * height for count in (dim // height, dim // height + 1)]
-        tries = " or ".join(str(each) for each in near if each > 0)
-        raise InputError(f"dimension {dim} does not divide into {height} rows; try {tries}")
+    check_divides(dim, height, f"{height} rows")
     rows, width = 2 * height, dim // height
     if kernel > min(rows, width):
         size = f"dimension {dim} in {height} rows makes an image of {rows} by {width}"

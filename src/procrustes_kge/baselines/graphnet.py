@@ -6,6 +6,7 @@ arrives at t by direction r + R.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
 from procrustes_kge.baselines.parts import Embedded, Encoded, rows
+from procrustes_kge.checks import check_divides, check_whole
 from procrustes_kge.errors import InputError
 from procrustes_kge.linalg import bag_sum, starts, tiled
 from procrustes_kge.relational import TILE
@@ -94,10 +96,8 @@ class RGCN(Connected):
         inverses: bool = False,
     ) -> None:
         super().__init__(entities, relations, dim, dim, inverses)
-        if blocks < 1 or dim % blocks:
-            below = dim // max(1, blocks) * blocks
-            tries = [f"dimension {each}" for each in (below, below + blocks) if each > 0] or ["1 block"]
-            raise InputError(f"dimension {dim} does not divide into {blocks} blocks; try {' or '.join(tries)}")
+        check_whole(SimpleNamespace(blocks=blocks), ("blocks",), least=1)
+        check_divides(dim, blocks, f"{blocks} blocks")
         width = dim // blocks
         self.own = nn.Parameter(torch.empty(layers, dim, dim).normal_(std=dim**-0.5))
         self.maps = nn.Parameter(torch.empty(layers, 2 * relations, blocks, width, width).normal_(std=width**-0.5))

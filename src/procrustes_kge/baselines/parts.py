@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
 from procrustes_kge.devices import exact_products
-from procrustes_kge.errors import InputError
 from procrustes_kge.kernels import can_compare
 
 SCORES_AT_ONCE = 2**27  # numbers of an intermediate result, where comparing needs one
@@ -135,9 +134,3 @@ def lengths(vectors: Float[Tensor, "*shape width"]) -> Float[Tensor, "*shape"]:
     """Return ‖x‖₂, whose gradient at zero is zero instead of undefined."""
     squares = vectors.square().sum(dim=-1)
     return torch.where(squares > 0, squares.clamp_min(torch.finfo(squares.dtype).tiny).sqrt(), 0)
-
-
-def check_multiple(dim: int, of: int, what: str) -> None:
-    """Refuse a vector that cannot be cut into equal parts."""
-    if dim % of:
-        raise InputError(f"dimension {dim} does not divide into {what}; try {dim - dim % of or of}")

@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, check_multiple, dot, grouped_distance, rows
+from procrustes_kge.baselines.parts import Embedded, Encoded, dot, grouped_distance, rows
+from procrustes_kge.checks import check_divides
 from procrustes_kge.devices import exact_products
 
 
@@ -24,7 +25,7 @@ class RotatE(Embedded):
     def __init__(
         self, entities: int, relations: int, dim: int = 1000, margin: float = 6.0, inverses: bool = False
     ) -> None:
-        check_multiple(dim, 2, "complex numbers")
+        check_divides(dim, 2, "complex numbers")
         super().__init__(entities, relations, dim, dim // 2, inverses)
         self.margin, self.half_turn = margin, (margin + 2) / (dim // 2)
         for table in (self.entities, self.relations):
@@ -57,7 +58,7 @@ class OTE(Embedded):
     """
 
     def __init__(self, entities: int, relations: int, dim: int = 400, group: int = 4, margin: float = 5.0) -> None:
-        check_multiple(dim, group, f"groups of {group}")
+        check_divides(dim, group, f"groups of {group}")
         super().__init__(entities, relations, dim, dim * (group + 1), inverses=False)
         self.group, self.margin = group, margin
         nn.init.uniform_(self.entities, -0.01, 0.01)
@@ -92,7 +93,7 @@ class RotH(Embedded):
     """
 
     def __init__(self, entities: int, relations: int, dim: int = 500, spread: float = 1e-3) -> None:
-        check_multiple(dim, 2, "planes")
+        check_divides(dim, 2, "planes")
         super().__init__(entities, relations, dim, 2 * dim + dim // 2 + 1, inverses=True)
         self.biases = nn.Parameter(torch.zeros(entities))
         nn.init.normal_(self.entities, std=spread)
