@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -124,6 +125,27 @@ def one_step(**changes):
     return training, batch[0], loss.item()
 
 
+def counted(made):
+    """Return what records a step, and counts it."""
+
+    class Counted(captured._Recorded):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            made.append(1)
+
+    return Counted
+
+
+def test_a_training_is_freed_without_the_garbage_collector():
+    graph, freed = rotated_graph(), []
+    training = _Training(graph, replace(SMALL, epochs=1), torch.device("cpu"))
+    training.captured = Captured(training.take)
+    weakref.finalize(training, freed.append, True)
+    training.let_go()
+    del training
+    assert freed
+
+
 def test_answers_told_twice_count_once():
     training, _, loss = one_step(against="labels", loss="logistic")
     training.captured = Captured(training.take)
@@ -135,8 +157,10 @@ def test_answers_told_twice_count_once():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 @pytest.mark.parametrize("way", LEARNERS)
 def test_replayed_steps_learn_planted_answers(way, monkeypatch):
-    settings = replace(LEARNERS[way], device="cuda")
+    settings, made = replace(LEARNERS[way], device="cuda"), []
+    monkeypatch.setattr(captured, "_Recorded", counted(made))
     assert mrr_of(settings) > 0.8
+    assert made
     monkeypatch.setattr(captured, "WARM_UP", 10**9)
     assert mrr_of(settings) > 0.8
 
@@ -144,12 +168,14 @@ def test_replayed_steps_learn_planted_answers(way, monkeypatch):
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 @pytest.mark.parametrize("name", BASELINES)
 def test_replayed_steps_move_weights_as_steps_do(name, monkeypatch):
-    few = replace(SMALL, model=name, step="adam", learning_rate=0.01, epochs=3, batch="full", tf32=False)
-    learned = []
+    few = replace(SMALL, model=name, step="adam", learning_rate=0.01, epochs=4, batch="full", tf32=False)
+    few, learned, made = replace(few, rate_decay=0.5), [], []
+    monkeypatch.setattr(captured, "_Recorded", counted(made))
     for warm_up in (1, 10**9):
         monkeypatch.setattr(captured, "WARM_UP", warm_up)
         learned.append(train(rotated_graph(), replace(few, device="cuda")).table)
     assert (learned[0] - learned[1]).abs().max() < 1e-3
+    assert bool(made) == (name != "a2n")  # which waits to hear how many neighbours there are
 
 
 def test_labels_are_smoothed_as_their_authors_do():
@@ -304,7 +330,8 @@ def test_a_graph_of_one_relation_and_few_triples_trains():
         ({"loss": "logistic"}, "logistic loss against all entities; try --loss softmax, or --against labels"),
         ({"loss": "margin", "against": "labels"}, "margin loss with labels; give --against a number of negatives"),
         ({"smoothing": 0.1, "against": 5}, "smoothing against 5 negatives; it is for --against all or labels"),
-        ({"focus": 1.0}, "focus is for drawn negatives; try --loss logistic and --against 256"),
+        ({"focus": 1.0}, "focus is for drawn negatives; try --focus 0, or --loss logistic and --against 256"),
+        ({"even": True, "against": "labels"}, "even is for triples, but with --against labels a question counts once"),
         ({"norm": 3}, "norm 3, expected 1 or 2"),
         ({"epochs": 0}, "epochs 0, expected a whole number of at least 1"),
         ({"learning_rate": 0.0}, "learning rate 0.0, expected a number above 0"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-WARM_UP = 3  # steps before one is recorded, in which libraries load and buffers are made
+WARM_UP = 3  # steps of a shape before one is recorded, in which libraries load and buffers are made
+
+Shapes = tuple[torch.Size, ...]
 
 
 class Captured:
@@ -18,24 +22,40 @@ class Captured:
     """
 
     def __init__(self, step: Callable[..., Tensor]) -> None:
-        self.step, self.taken, self.records = step, 0, True
-        self.recorded: dict[tuple[torch.Size, ...], _Recorded] = {}
+        self.step, self.records = step, True
+        self.taken: Counter[Shapes] = Counter()
+        self.recorded: dict[Shapes, _Recorded] = {}
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Take the step."""
         shapes = tuple(each.shape for each in tensors)
-        self.taken += 1
-        if self.records and self.taken > WARM_UP and shapes not in self.recorded:
+        self.taken[shapes] += 1
+        if self.records and self.taken[shapes] == WARM_UP:
+            return self.rehearse(tensors)
+        if self.records and self.taken[shapes] > WARM_UP and shapes not in self.recorded:
             self.record(shapes, tensors)
         return self.recorded.get(shapes, self.step)(*tensors)
 
-    def record(self, shapes: tuple[torch.Size, ...], tensors: tuple[Tensor, ...]) -> None:
+    def rehearse(self, tensors: tuple[Tensor, ...]) -> Tensor:
+        """Take the step, and see whether it waits: while it is recorded, that could not be undone."""
+        try:
+            with _without_waiting():
+                return self.step(*tensors)
+        except RuntimeError:  # what else is wrong with a step is raised when it is taken again
+            self.give_up()
+            return self.step(*tensors)
+
+    def record(self, shapes: Shapes, tensors: tuple[Tensor, ...]) -> None:
         """Record the step for these shapes, if that can be done."""
         try:
             self.recorded[shapes] = _Recorded(self.step, tensors)
-        except RuntimeError:  # what else is wrong with a step is raised when it is taken
-            self.records = False
-            self.forget()
+        except RuntimeError:
+            self.give_up()
+
+    def give_up(self) -> None:
+        """Take all steps as they are, from here on."""
+        self.records = False
+        self.forget()
 
     def forget(self) -> None:
         """Record again from here on, since a number that the step reads has changed."""
@@ -47,7 +67,8 @@ class _Recorded:
 
     def __init__(self, step: Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> None:
         self.inputs, self.graph = [each.clone() for each in tensors], torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
+        # The outer one brings the stream back where recording fails.
+        with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(self.graph):
             self.output = step(*self.inputs)
 
     def __call__(self, *tensors: Tensor) -> Tensor:
@@ -55,3 +76,14 @@ class _Recorded:
             mine.copy_(given)
         self.graph.replay()
         return self.output.clone()
+
+
+@contextmanager
+def _without_waiting() -> Iterator[None]:
+    """Let whatever would wait for the GPU raise an error."""
+    before = torch.cuda.get_sync_debug_mode()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode(before)

@@ -1,7 +1,8 @@
 """Settings of the baselines, by recipe: for graphs like WN18RR, and for those like FB15k-237 with many relations.
 
 They start from what the models' authors and later comparisons used, with larger batches for today's GPUs. Recipes that
-end in `-paper` train as the paper compares, where that differs: with negatives that all weigh alike.
+end in `-paper` train as the paper compares, where that differs: shorter, with fewer negatives that all weigh alike.
+Triples are weighed as their authors do in either.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import copy
 import inspect
 import math
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any, NoReturn
@@ -99,6 +100,7 @@ def train(graph: Graph, settings: TrainSettings | None = None, report: Report | 
     device = choose_device(settings.device)
     fewer = "a smaller --dim or --batch" + (", fewer --against, or --shared" if settings.against != "all" else "")
     with (
+        torch.cuda.device(device) if device.type == "cuda" else nullcontext(),  # where steps are recorded
         deterministic_algorithms(settings.deterministic),
         _seeded(settings.seed, device),
         rough_products() if settings.tf32 else exact_products(),
@@ -106,7 +108,10 @@ def train(graph: Graph, settings: TrainSettings | None = None, report: Report | 
         torch.enable_grad(),
     ):
         training = _Training(graph, settings, device)
-        training.run(report)
+        try:
+            training.run(report)
+        finally:
+            training.let_go()
     return training.model
 
 
@@ -181,6 +186,11 @@ class _Training:
         if weights is not None:
             module.load_state_dict(weights)
         module.eval()
+
+    def let_go(self) -> None:
+        """Free what training alone needed: recorded steps, which hold it and are held by it, and gradients."""
+        self.captured = None
+        self.model.module.zero_grad(set_to_none=True)
 
     def give_up(self, problem: str, weights: dict[str, Tensor] | None) -> NoReturn:
         """Say that training diverged, with the best weights where there were any."""
@@ -275,7 +285,7 @@ class _Training:
         encoded = model.encode(self.graph)
         queries = model.query(encoded, asked, directions)
         scores = model.scores(encoded, queries)
-        labels = torch.zeros_like(scores)
+        labels = torch.zeros_like(scores, memory_format=torch.contiguous_format)
         labels.view(-1).index_fill_(0, places * labels.shape[1] + answers, 1.0)
         loss = told(scores, labels, settings)
         return loss + self.penalised(encoded, queries, asked[places], directions[places], answers)

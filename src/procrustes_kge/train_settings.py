@@ -55,7 +55,7 @@ class TrainSettings:
     spread: Annotated[float, "spread of the first weights, where a model leaves it open"] = 1e-3
     group: Annotated[int, "OTE: numbers that are turned together"] = 4
     query_dropout: Annotated[float, "share of a query's numbers left out at random"] = 0.0
-    input_dropout: Annotated[float, "share of what goes into the network left out"] = 0.0
+    input_dropout: Annotated[float, "share of what goes into the network left out, of TransE's entities"] = 0.0
     relation_dropout: Annotated[float, "TuckER: share of a relation's matrix left out"] = 0.0
     patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 5
     validate_every: Annotated[int, "epochs between validations"] = 5
@@ -89,9 +89,9 @@ class TrainSettings:
         if self.smoothing and isinstance(self.against, int):
             raise InputError(f"smoothing against {self.against} negatives; it is for --against all or labels")
         if self.even and self.against == "labels":
-            raise InputError("even is for triples; with --against labels each question counts once as it is")
+            raise InputError("even is for triples, but with --against labels a question counts once; try --no-even")
         if self.focus and not (isinstance(self.against, int) and self.loss == "logistic"):
-            raise InputError("focus is for drawn negatives; try --loss logistic and --against 256")
+            raise InputError("focus is for drawn negatives; try --focus 0, or --loss logistic and --against 256")
 
     @property
     def segments(self) -> int:

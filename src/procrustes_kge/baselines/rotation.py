@@ -196,5 +196,5 @@ class _GramSchmidt(torch.autograd.Function):
         above, upper = (skew - skew.mT).triu(1), lower.mT.triu()
         # A row that those before it make up but for rounding has no direction of its own: nothing is divided by that.
         left, least = upper.diagonal(dim1=-2, dim2=-1), _ALMOST * torch.linalg.vector_norm(matrices, dim=-1)
-        left.copy_(torch.maximum(left, least))
+        left.copy_(torch.maximum(left, least.clamp_min(_TINY)))
         return torch.linalg.solve_triangular(upper, above @ turns, upper=True)
