@@ -34,6 +34,20 @@ _DRAWN = TrainSettings(
     patience=4,
 )
 
+
+def _against_all(settings: TrainSettings, learning_rate: float) -> TrainSettings:
+    """Return settings of a network where relations are many: each answer against all entities, in fewer epochs."""
+    return replace(
+        settings,
+        against="all",
+        loss="softmax",
+        batch=1024,
+        learning_rate=learning_rate,
+        rate_decay=0.92,
+        epochs=25,
+    )
+
+
 _TRANSE = replace(_DRAWN, model="transe", loss="softmax", focus=0.0, rate_decay=1.0)
 _DISTMULT = replace(_ALL, model="distmult", dim=512, query_dropout=0.4, learning_rate=0.2, epochs=30)
 _COMPLEX = replace(_ALL, model="complex", dim=2000)
@@ -65,17 +79,31 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     "distmult": (replace(_DISTMULT, decay=0.05), replace(_DISTMULT, decay=0.02)),
     "complex": (_COMPLEX, replace(_COMPLEX, decay=0.05, epochs=30)),
     "rgcn": (replace(_RGCN, batch=2048, epochs=25), replace(_RGCN, batch=4096, epochs=15)),
-    "conve": (_CONVE, _CONVE),
-    "a2n": (_A2N, _A2N),
+    "conve": (
+        replace(_CONVE, learning_rate=0.002, rate_decay=0.96, epochs=50),
+        replace(_against_all(_CONVE, 0.001), input_dropout=0.3, feature_dropout=0.3, query_dropout=0.5),
+    ),
+    "a2n": (
+        replace(_A2N, penalty="n3", decay=0.05),
+        replace(_A2N, dim=256, step="adam", learning_rate=0.001, rate_decay=0.9, epochs=10),
+    ),
     "sacn": (_SACN, _SACN),
     "tucker": (
-        replace(_TUCKER, relation_dim=30, input_dropout=0.2, relation_dropout=0.2, query_dropout=0.3),
-        replace(_TUCKER, learning_rate=0.001, input_dropout=0.3, relation_dropout=0.4, query_dropout=0.5),
+        replace(
+            _TUCKER,
+            relation_dim=30,
+            learning_rate=0.005,
+            rate_decay=0.98,
+            input_dropout=0.2,
+            relation_dropout=0.2,
+            query_dropout=0.3,
+        ),
+        replace(_against_all(_TUCKER, 0.001), input_dropout=0.3, relation_dropout=0.4, query_dropout=0.5),
     ),
     "quate": (_QUATE, replace(_QUATE, decay=0.05, epochs=30)),
     "interacte": (
         replace(_INTERACTE, permutations=4, kernel=11, learning_rate=0.001, feature_dropout=0.2, query_dropout=0.3),
-        replace(_INTERACTE, permutations=1, kernel=9, learning_rate=0.0003, feature_dropout=0.5, query_dropout=0.5),
+        replace(_against_all(_INTERACTE, 0.0005), permutations=1, kernel=9, feature_dropout=0.5, query_dropout=0.5),
     ),
     "roth": (replace(_ROTH, even=True, rate_decay=0.95, epochs=50), replace(_ROTH, rate_decay=0.94, epochs=30)),
     "rotate": (
