@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
-from statistics import median, stdev
+from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 
 import records
@@ -30,8 +31,8 @@ from procrustes_kge.store import device_name
 
 SIZES = (1, 2, 4, 8)
 BASE = {"dim": 400, "triples": 100_000, "relations": 50}  # too long for any cache to hold all segments
-ROUNDS = 60
-TOGETHER = 2  # epochs: sizes that are compared are timed within seconds
+ROUNDS = {"dim": 300, "triples": 30, "relations": 30}  # more where twice is near
+RESAMPLED = 2000
 
 
 def drawn_graph(entities: int, relations: int, triples: int) -> Graph:
@@ -48,7 +49,7 @@ def growth(device: str) -> dict[str, Any]:
     """Return the seconds of an epoch for four sizes of each of dim, triples and relations, and how they grew.
 
     The sizes take turns, and each doubling is judged by the ratios within every round: what else a machine does comes
-    and goes for all of them. Medians, and the standard errors of those of the ratios.
+    and goes for all of them. Medians, and the standard errors of those of the ratios, by drawing rounds again.
     """
     found: dict[str, Any] = {"doublings": {}}
     for grown in BASE:
@@ -56,29 +57,36 @@ def growth(device: str) -> dict[str, Any]:
         found[grown] = [median(each) for each in zip(*rounds, strict=True)]
         ratios = [[later / earlier for earlier, later in pairwise(each)] for each in rounds]
         found["doublings"][grown] = [
-            {"ratio": median(each), "error": 1.2533 * stdev(each) / ROUNDS**0.5} for each in zip(*ratios, strict=True)
+            {"ratio": median(each), "error": _error_of_median(each)} for each in zip(*ratios, strict=True)
         ]
         print(grown, found[grown], found["doublings"][grown], flush=True)
     return found
+
+
+def _error_of_median(values: Sequence[float]) -> float:
+    """Return by how much the median moves from one sample of the values to another."""
+    drawn = np.random.default_rng(0).choice(values, (RESAMPLED, len(values)))
+    return float(np.median(drawn, axis=1).std())
 
 
 def _rounds(grown: str, device: str) -> list[list[float]]:
     """Return the seconds of an epoch at each size, in every round but the first."""
     place, trainings = choose_device(device), []
 
-    def seconds_of(epochs: Callable[[int], None]) -> float:
+    def seconds_of(epochs: Callable[[int], None], times: int) -> float:
+        together = SIZES[-1] // times  # turns of all sizes take about as long
         started = time.perf_counter()
-        epochs(TOGETHER)
+        epochs(together)
         if place.type == "cuda":
             torch.cuda.synchronize(place)
-        return (time.perf_counter() - started) / TOGETHER
+        return (time.perf_counter() - started) / together
 
     for times in SIZES:
         here = {name: size * (times if name == grown else 1) for name, size in BASE.items()}
         graph = drawn_graph(20_000, here["relations"], here["triples"])
         trainings.append(started_training(graph, FitSettings(dim=here["dim"], device=device)))
     with kept_memory():
-        return [[seconds_of(epochs) for epochs in trainings] for _ in range(ROUNDS + 1)][1:]
+        return [list(map(seconds_of, trainings, SIZES)) for _ in range(ROUNDS[grown] + 1)][1:]
 
 
 def main() -> None:
