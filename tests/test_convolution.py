@@ -7,8 +7,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from procrustes_kge.baselines.convolution import ConvE, InteractE, SharedFilters, nearly_square
+from procrustes_kge.baselines.parts import ChannelNorm, Filters
 from procrustes_kge.errors import InputError
 
 MODELS = {"ConvE": (ConvE, {"height": 3}), "InteractE": (InteractE, {"permutations": 2, "kernel": 3})}
@@ -42,7 +44,9 @@ def read_off(model, maps):
     """Return a query from feature maps, number by number."""
     _, _, _, norm, _, _ = model.features
     linear, _, last, _ = model.projection
-    seen = [scaled(norm, channel, value).relu() for channel, each in enumerate(maps) for value in each]
+    seen = [
+        scaled(norm, channel, value).relu() for place in zip(*maps, strict=True) for channel, value in enumerate(place)
+    ]
     answers = []
     for row in range(linear.out_features):
         total = linear.bias[row] + sum(linear.weight[row, place] * value for place, value in enumerate(seen))
@@ -155,6 +159,37 @@ def test_filtering_by_a_product_is_filtering(size, kernel, channels, seed):
         torch.testing.assert_close(one, other)
 
 
+@given(
+    size=st.tuples(st.integers(3, 6), st.integers(3, 6)),
+    kernel=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    padding=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    bias=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_convolution_by_a_product_is_one(size, kernel, padding, bias, seed):
+    torch.manual_seed(seed)
+    filters = Filters(2, 3, kernel, padding=padding, bias=bias).double()
+    image = torch.randn(4, 2, *size, dtype=torch.float64, requires_grad=True)
+    plain, found = filters(image), filters.by_product(image)
+    torch.testing.assert_close(found, plain)
+    pull = torch.randn_like(plain)
+    gradients = [torch.autograd.grad((each * pull).sum(), [image, *filters.parameters()]) for each in (found, plain)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("size", [(5,), (2, 3)])
+def test_channels_side_by_side_are_normalised_as_one_by_one(size, training):
+    torch.manual_seed(0)
+    maps, plain = torch.randn(4, 3, *size, dtype=torch.float64), {1: nn.BatchNorm1d, 2: nn.BatchNorm2d}[len(size)]
+    norm = randomised(ChannelNorm(3))
+    other = plain(3).double()
+    other.load_state_dict(norm.state_dict())
+    close(norm.train(training)(maps), other.train(training)(maps))
+    close(norm.running_var, other.running_var)
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("name", MODELS)
 def test_some_candidates_score_as_among_all_and_saved_is_loaded(name):
@@ -244,7 +279,10 @@ def test_conve_scores_as_pykeen_scores_with_the_same_weights():
     )
     ours = randomised(ConvE(entities, relations, dim=20, height=4, filters=6), torch.float32)
     theirs.interaction.hr2d.load_state_dict(ours.features.state_dict())
-    theirs.interaction.hr1d.load_state_dict(ours.projection.state_dict())
+    # PyKEEN reads map after map, not place after place.
+    weights = ours.projection.state_dict()
+    weights["0.weight"] = weights["0.weight"].unflatten(1, (-1, 6)).mT.flatten(1)
+    theirs.interaction.hr1d.load_state_dict(weights)
     # PyKEEN keeps the two directions of a relation next to each other.
     paired = ours.relations.unflatten(0, (2, relations)).transpose(0, 1).flatten(0, 1)
     tables = [*theirs.entity_representations, *theirs.relation_representations]

@@ -1,13 +1,14 @@
 """The layers over neighbours against plain twins: loops over triples, each of which arrives at both its ends."""
 
 import copy
+from unittest.mock import patch
 
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from procrustes_kge.baselines.graphnet import A2N, BLOCK, RGCN, SACN, joined
+from procrustes_kge.baselines.graphnet import A2N, BLOCK, RGCN, SACN, SEEN_AT_ONCE, joined
 from procrustes_kge.errors import InputError
 from toys import random_graph, random_graphs
 
@@ -87,6 +88,7 @@ def test_joined_blocks_are_the_same_map(blocks, width):
 
 
 @given(graph=random_graphs(), seed=st.integers(0, 2**31))
+@example(graph=random_graph(4, 8, 200), seed=0)  # more neighbours than are added up at once
 def test_sacn_adds_neighbours_as_strong_as_their_relation(graph, seed):
     model, relations = made(SACN, graph, seed=seed), len(graph.relations)
     points = model.entities
@@ -108,13 +110,14 @@ def test_sacn_slides_its_filters_over_head_and_relation(graph, kernel, seed):
     first, _, slide, second, *_ = model.features
     _, linear, _, third, _ = model.projection
     pairs = first(torch.stack([encoded.entities[heads], encoded.relations[relations]], dim=1))
+    weight = slide.weight.squeeze(2)
     dim, edge = pairs.shape[-1], kernel // 2
-    seen = pairs.new_zeros(len(heads), len(slide.weight), dim)
+    seen = pairs.new_zeros(len(heads), len(weight), dim)
     for place in range(dim):
         for step in range(kernel):
             if 0 <= place + step - edge < dim:
-                seen[..., place] += pairs[..., place + step - edge] @ slide.weight[..., step].T
-    features = second(seen).relu().flatten(1)
+                seen[..., place] += pairs[..., place + step - edge] @ weight[..., step].T
+    features = second(seen).relu().mT.flatten(1)
     same(model.query(encoded, heads, relations), third(linear(features)).relu())
 
 
@@ -200,6 +203,17 @@ def test_as_many_neighbours_are_kept_as_there_is_room_for_none_twice(counts, mos
 def test_evaluation_keeps_the_same_neighbours_every_time_alone_or_among_others(counts, most):
     model = made(A2N, random_graph(3, 1, 1), most=most)
     assert kept(model, counts) == [places for count in counts for places in kept(model, [count])]
+
+
+@given(graph=random_graphs(), most=st.integers(1, 40))
+def test_tiles_that_are_left_over_change_nothing(graph, most):
+    model, (heads, relations) = made(A2N, graph, most=most), questions(graph)
+    found = [model.query(model.encode(), heads, relations)]
+    with patch.object(A2N, "tiles", lambda self, offsets: (len(offsets) - 1) * -(-self.most // SEEN_AT_ONCE) + 2):
+        found.append(model.query(model.encode(), heads, relations))
+    same(*found)
+    for one, other in zip(*(torch.autograd.grad(each.sum(), list(model.parameters())) for each in found), strict=True):
+        same(one, other)
 
 
 @given(count=st.integers(1, 300), most=MOST)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from warnings import catch_warnings, simplefilter
 
 import torch
 from torch import Tensor
@@ -82,8 +83,14 @@ class _Recorded:
 def _without_waiting() -> Iterator[None]:
     """Let whatever would wait for the GPU raise an error."""
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    _watch_waiting("error")
     try:
         yield
     finally:
-        torch.cuda.set_sync_debug_mode(before)
+        _watch_waiting(before)
+
+
+def _watch_waiting(mode: int | str) -> None:
+    with catch_warnings():
+        simplefilter("ignore", UserWarning)  # that not all waiting is seen: what is not, fails while it is recorded
+        torch.cuda.set_sync_debug_mode(mode)

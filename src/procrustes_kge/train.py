@@ -159,9 +159,8 @@ class _Training:
         if self.sees_answers and settings.against == "labels":
             raise InputError(f"{settings.model} would see all answers of a question at once; try --against all")
         self.known = KnownAnswers.of(graph, device=device) if settings.patience and len(graph.valid) else None
-        # A model that looks for neighbours waits to hear how many; a penalty counts answers, which are padded then.
-        waits = self.sees_answers or (settings.against == "labels" and settings.penalty != "none")
-        self.captured = Captured(self.take) if on_a_gpu and not waits else None
+        padded = settings.against == "labels" and settings.penalty != "none"  # a penalty counts answers
+        self.captured = Captured(self.take) if on_a_gpu and not padded else None
 
     def run(self, report: Report | None) -> None:
         """Train all epochs, or until validation says that it is enough, and keep the best weights."""

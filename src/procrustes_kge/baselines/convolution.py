@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, rows
+from procrustes_kge.baselines.parts import ChannelNorm, Embedded, Encoded, Filters, rows
 from procrustes_kge.checks import check_divides, check_whole
 from procrustes_kge.errors import InputError
 
@@ -32,10 +32,10 @@ class Convolved(Embedded):
         of_input, of_maps, of_query = dropouts
         self.biases = nn.Parameter(torch.zeros(entities))
         self.features = nn.Sequential(
-            nn.BatchNorm2d(channels),
+            ChannelNorm(channels),
             nn.Dropout(of_input),
             convolution,
-            nn.BatchNorm2d(maps[0]),
+            ChannelNorm(maps[0]),
             nn.ReLU(),
             nn.Dropout2d(of_maps),
         )
@@ -52,7 +52,7 @@ class Convolved(Embedded):
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return what the filters see, brought back to the length of a vector."""
         image = self.image(rows(encoded.entities, heads), rows(encoded.relations, relations))
-        return self.projection(self.features(image).flatten(1))
+        return self.projection(self.features(image).movedim(1, -1).flatten(1))  # place after place
 
     def image(
         self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]
@@ -80,7 +80,7 @@ class ConvE(Convolved):
         _check_rows(dim, height, kernel)
         maps = (filters, 2 * height - kernel + 1, dim // height - kernel + 1)
         dropouts = (input_dropout, feature_dropout, query_dropout)
-        super().__init__(entities, relations, dim, 1, nn.Conv2d(1, filters, kernel), maps, dropouts)
+        super().__init__(entities, relations, dim, 1, Filters(1, filters, kernel), maps, dropouts)
         self.height = height
 
     def image(
@@ -156,11 +156,11 @@ class SharedFilters(nn.Module):
         It has three to five times as many operations, but they are what a GPU does best: libraries filter a channel
         at a time ten times slower.
         """
-        pixels = len(self.turns)
+        pixels, size = len(self.turns), image.shape[2:]
         flat = self.filters.flatten(1).T
         table = flat.new_zeros(pixels, flat.shape[1]).index_add(0, self.folds, flat)  # a filter as large as the image
-        matrix = rows(table, self.turns).transpose(1, 2).reshape(pixels, -1)
-        return (image.flatten(2) @ matrix).unflatten(-1, (-1, *image.shape[2:])).flatten(1, 2)
+        maps = (image.flatten(2) @ rows(table, self.turns).flatten(1)).unflatten(-1, (*size, -1))
+        return maps.movedim(1, -2).flatten(-2).movedim(-1, 1)
 
 
 def chequered(dim: int, permutations: int) -> Int[Tensor, "permutations height width"]:

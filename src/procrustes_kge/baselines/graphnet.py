@@ -14,13 +14,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, rows
+from procrustes_kge.baselines.parts import ChannelNorm, Embedded, Encoded, Filters, rows
 from procrustes_kge.checks import check_divides, check_whole
 from procrustes_kge.errors import InputError
 from procrustes_kge.linalg import bag_sum, starts, tiled
 from procrustes_kge.relational import TILE
 
+FAR = -1e30  # a likeness that no weight comes from
 BLOCK = 24  # numbers in a joined block of R-GCN's, at most: 20 for the usual 5
+ADDED_AT_ONCE = 64  # neighbours of SACN's
 SEEN_AT_ONCE = 16  # neighbours in a tile of A2N's: most entities have fewer, some have hundreds
 
 
@@ -157,7 +159,8 @@ class SACN(Connected):
 
     senders: Int[Tensor, " arrivals"]  # receiver after receiver
     directions: Int[Tensor, " arrivals"]  # by which each arrives
-    offsets: Int[Tensor, " entities_and_one"]  # where the senders of each receiver start
+    pieces: Int[Tensor, " pieces_and_one"]  # where those start that are added up at once
+    offsets: Int[Tensor, " entities_and_one"]  # where the pieces of each receiver start
 
     def __init__(
         self,
@@ -184,9 +187,9 @@ class SACN(Connected):
         self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(2))
         self.graph_drop, self.edge_drop = nn.Dropout(graph_dropout), nn.Dropout(edge_dropout)
         self.features = nn.Sequential(
-            *(nn.BatchNorm1d(2), nn.Dropout(input_dropout)),
-            nn.Conv1d(2, filters, kernel, padding=kernel // 2, bias=False),
-            *(nn.BatchNorm1d(filters), nn.ReLU(), nn.Dropout(feature_dropout)),
+            *(ChannelNorm(2), nn.Dropout(input_dropout)),
+            Filters(2, filters, (1, kernel), padding=(0, kernel // 2), bias=False),
+            *(ChannelNorm(filters), nn.ReLU(), nn.Dropout(feature_dropout)),
         )
         self.projection = nn.Sequential(
             *(nn.Flatten(), nn.Linear(filters * dim, dim), nn.Dropout(query_dropout)),
@@ -196,8 +199,8 @@ class SACN(Connected):
             nn.init.xavier_normal_(table)
         receivers, directions, senders = arrivals(edges, relations)
         order = receivers.argsort(stable=True)
-        offsets = starts(torch.bincount(receivers, minlength=entities))
-        self.keep(senders=senders[order], directions=directions[order], offsets=offsets)
+        pieces, offsets = _cut(torch.bincount(receivers, minlength=entities))
+        self.keep(senders=senders[order], directions=directions[order], pieces=pieces, offsets=offsets)
 
     def encode(self, graph: object = None) -> Encoded:
         """Return the entities after both layers."""
@@ -206,20 +209,32 @@ class SACN(Connected):
         strengths = rows(self.strengths.T.contiguous(), self.directions).T.contiguous()  # of both layers at once
         for strength, weights, norm in zip(strengths, self.weights, self.norms, strict=True):
             # Â X before W, which makes rows wider as a rule.
-            around = points + weighted_sum(points, self.senders, self.offsets, self.edge_drop(strength))
+            sums = weighted_sum(points, self.senders, self.pieces, self.edge_drop(strength))
+            around = points + bag_sum(sums, torch.arange(len(sums), device=sums.device), self.offsets)
             points = self.graph_drop(norm(weights(around)).tanh())
         return tables._replace(entities=points)
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return what the filters see in head and relation, one above the other."""
         pairs = torch.stack([rows(encoded.entities, heads), rows(encoded.relations, relations)], dim=1)
-        return self.projection(self.features(pairs))
+        return self.projection(self.features(pairs[:, :, None]).movedim(1, -1))  # place after place
+
+
+def _cut(sizes: Int[Tensor, " bags"]) -> tuple[Int[Tensor, " pieces_and_one"], Int[Tensor, " bags_and_one"]]:
+    """Return where the pieces of bags start, of so many members at most, and where the pieces of each bag do.
+
+    A bag is added up one by one: a GPU would wait for that of the entity with most neighbours.
+    """
+    many = (sizes + ADDED_AT_ONCE - 1) // ADDED_AT_ONCE
+    offsets, bags = starts(many), torch.arange(len(sizes)).repeat_interleave(many)
+    begun = starts(sizes)[bags] + (torch.arange(len(bags)) - offsets[bags]) * ADDED_AT_ONCE
+    return torch.cat([begun, sizes.sum()[None]]), offsets
 
 
 class Seen(NamedTuple):
     """Neighbours in tiles of equal height, question after question; the last tile of each is padded.
 
-    A question with few neighbours takes one tile, however many another one has.
+    A question with few neighbours takes one tile, however many another one has. All of a tile may be padding.
     """
 
     places: Int[Tensor, "tiles height"]  # where they stand in a list of neighbours
@@ -290,12 +305,12 @@ class A2N(Connected):
         vectors, table = rows(encoded.entities, sender), of_relations @ encoded.relations.T
         likeness = (vectors @ rows(of_entities, seen.questions)[..., None]).squeeze(-1)
         likeness = likeness + rows(table.flatten(), seen.questions[:, None] * len(self.relations) + direction)
-        likeness = likeness.masked_fill(~seen.present, -torch.inf)
+        likeness = likeness.masked_fill(~seen.present, FAR)
         # Whatever is taken off before exp() cancels: the largest may be held fixed.
         largest = likeness.new_zeros(len(asked)).scatter_reduce(
             0, seen.questions, likeness.detach().amax(dim=1), "amax", include_self=False
         )
-        weights = (likeness - largest[seen.questions, None]).exp()
+        weights = (likeness - largest[seen.questions, None]).exp() * seen.present
         sums = [
             embedding_bag(direction, encoded.relations, mode="sum", per_sample_weights=weights),
             (weights[:, None] @ vectors).squeeze(1),
@@ -333,6 +348,14 @@ class A2N(Connected):
         meant = (directions == relations) | (heads == answers)
         return first - self.offsets[heads], (behind - first) * meant
 
+    def tiles(self, offsets: Int[Tensor, " questions_and_one"]) -> int:
+        """Return for how many tiles there is room.
+
+        A GPU that trains does not wait to hear how many there are: the last question gets all that are left.
+        """
+        most = -(-self.most // SEEN_AT_ONCE)
+        return (len(offsets) - 1) * most if self.training and offsets.is_cuda else int(offsets[-1])
+
     def kept(self, counts: Int[Tensor, " b"]) -> Seen:
         """Return the places of the neighbours that are kept, of so many.
 
@@ -341,15 +364,16 @@ class A2N(Connected):
         as often, none twice. Either way what is kept is spread out over the relations, by which the list is sorted.
         """
         device, height = counts.device, SEEN_AT_ONCE
-        tiles = (counts.clamp_max(self.most) + height - 1) // height
-        offsets, questions = starts(tiles), torch.arange(len(tiles), device=device).repeat_interleave(tiles)
-        numbers = torch.arange(len(questions), device=device) - offsets[questions]
-        slots, many = numbers[:, None] * height + torch.arange(height, device=device), counts[questions, None]
+        offsets = starts((counts.clamp_max(self.most) + height - 1) // height)
+        tile = torch.arange(self.tiles(offsets), device=device)
+        questions = torch.searchsorted(offsets[1:], tile, right=True).clamp_max(len(counts) - 1)
+        slots = (tile - offsets[questions])[:, None] * height + torch.arange(height, device=device)
+        many = counts[questions, None]
         strips = slots * many // self.most
         lengths = ((slots + 1) * many // self.most - strips).clamp_min(1)
         if self.training:
             begun, drawn = (torch.randint(2**40, like.shape, device=device) for like in (counts, lengths))
-            picked = (begun[questions, None] + strips + drawn % lengths) % many
+            picked = (begun[questions, None] + strips + drawn % lengths) % many.clamp_min(1)
         else:
             picked = strips + lengths // 2
         places, present = torch.where(many > self.most, picked, slots), slots < many.clamp_max(self.most)

@@ -6,12 +6,12 @@ the tails of relation r, r + R for its heads.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, pad
+from torch.nn.functional import embedding, linear, pad
 
 from procrustes_kge.devices import exact_products
 from procrustes_kge.kernels import can_compare
@@ -67,6 +67,34 @@ class Embedded(nn.Module):
     ) -> list[Float[Tensor, "b _"]]:
         """Return the numbers of a triple that a regulariser keeps small."""
         return [rows(encoded.entities, heads), rows(encoded.relations, relations), rows(encoded.entities, tails)]
+
+
+class ChannelNorm(nn.BatchNorm1d):
+    """Batch normalisation of [b, channels, *size], which it reads and leaves with the channels of a place side by side.
+
+    Read channel by channel, as libraries do, few channels leave most of a GPU idle.
+    """
+
+    def forward(self, maps: Float[Tensor, "b channels *size"]) -> Float[Tensor, "b channels *size"]:
+        """Return all maps, each with mean 0 and spread 1 over the batch, scaled and shifted."""
+        places = maps.movedim(1, -1)
+        return super().forward(places.flatten(0, -2)).view(places.shape).movedim(-1, 1)
+
+
+class Filters(nn.Conv2d):
+    """A convolution."""
+
+    def forward(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
+        """Return the feature maps."""
+        return self.by_product(image) if image.is_cuda else super().forward(image)
+
+    def by_product(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
+        """Do the same by one product with all windows, which leaves the maps of a place side by side."""
+        down, across = cast("tuple[int, int]", self.padding)
+        windows = pad(image, (across, across, down, down))
+        for axis, side in enumerate(self.kernel_size, start=2):
+            windows = windows.unfold(axis, side, 1)
+        return linear(windows.movedim(1, 3).flatten(3), self.weight.flatten(1), self.bias).movedim(-1, 1)
 
 
 def rows(table: Float[Tensor, "n ..."], ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape_and_d"]:
