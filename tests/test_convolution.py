@@ -190,6 +190,22 @@ def test_channels_side_by_side_are_normalised_as_one_by_one(size, training):
     close(norm.running_var, other.running_var)
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_what_is_normalised_and_its_gradient_lie_side_by_side(channels, monkeypatch):
+    plain, strides = nn.BatchNorm1d.forward, []
+
+    def watched(self, places):
+        found = plain(self, places)
+        strides.append(places.stride())
+        found.register_hook(lambda gradient: strides.append(gradient.stride()))
+        return found
+
+    monkeypatch.setattr(nn.BatchNorm1d, "forward", watched)
+    maps = torch.randn(4, channels, 2, 5, requires_grad=True)
+    (ChannelNorm(channels)(maps).movedim(1, -1) * torch.randn(4, 2, 5, channels)).sum().backward()
+    assert strides == 2 * [(channels, 1)]
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("name", MODELS)
 def test_some_candidates_score_as_among_all_and_saved_is_loaded(name):

@@ -43,8 +43,8 @@ def _against_all(settings: TrainSettings, learning_rate: float) -> TrainSettings
         loss="softmax",
         batch=1024,
         learning_rate=learning_rate,
-        rate_decay=0.92,
-        epochs=25,
+        rate_decay=0.95,
+        epochs=60,
     )
 
 
@@ -55,11 +55,10 @@ _RGCN = TrainSettings(model="rgcn", dim=500, inverses=False, edge_dropout=0.4, s
 _CONVE = replace(_LABELS, model="conve", input_dropout=0.2, feature_dropout=0.2, query_dropout=0.3)
 _A2N = replace(_ALL, model="a2n", dim=512, penalty="none", decay=0.0, query_dropout=0.4)
 _SACN = replace(
-    _LABELS,
+    _against_all(_LABELS, 0.002),
     model="sacn",
     kernel=5,
     filters=200,
-    learning_rate=0.002,
     feature_dropout=0.25,
     query_dropout=0.25,
     graph_dropout=0.25,
@@ -80,30 +79,50 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     "complex": (_COMPLEX, replace(_COMPLEX, decay=0.05, epochs=30)),
     "rgcn": (replace(_RGCN, batch=2048, epochs=25), replace(_RGCN, batch=4096, epochs=15)),
     "conve": (
-        replace(_CONVE, learning_rate=0.002, rate_decay=0.96, epochs=50),
-        replace(_against_all(_CONVE, 0.001), input_dropout=0.3, feature_dropout=0.3, query_dropout=0.5),
+        replace(_CONVE, rate_decay=0.985, epochs=200),
+        replace(
+            _against_all(_CONVE, 0.001), dim=288, height=12, input_dropout=0.3, feature_dropout=0.4, query_dropout=0.5
+        ),
     ),
     "a2n": (
-        replace(_A2N, penalty="n3", decay=0.05),
-        replace(_A2N, dim=256, step="adam", learning_rate=0.001, rate_decay=0.9, epochs=10),
+        replace(_A2N, most=32, penalty="n3", decay=0.1, epochs=25),
+        replace(_A2N, most=64, dim=256, step="adam", learning_rate=0.001, rate_decay=0.93, epochs=35),
     ),
-    "sacn": (_SACN, _SACN),
+    "sacn": (replace(_SACN, batch=2048, epochs=80), replace(_SACN, batch=2048, epochs=45)),
     "tucker": (
         replace(
             _TUCKER,
             relation_dim=30,
             learning_rate=0.005,
-            rate_decay=0.98,
+            rate_decay=0.988,
+            epochs=200,
             input_dropout=0.2,
             relation_dropout=0.2,
             query_dropout=0.3,
         ),
-        replace(_against_all(_TUCKER, 0.001), input_dropout=0.3, relation_dropout=0.4, query_dropout=0.5),
+        replace(
+            _TUCKER,
+            learning_rate=0.002,
+            rate_decay=0.985,
+            epochs=200,
+            input_dropout=0.3,
+            relation_dropout=0.4,
+            query_dropout=0.5,
+        ),
     ),
     "quate": (_QUATE, replace(_QUATE, decay=0.05, epochs=30)),
     "interacte": (
-        replace(_INTERACTE, permutations=4, kernel=11, learning_rate=0.001, feature_dropout=0.2, query_dropout=0.3),
-        replace(_against_all(_INTERACTE, 0.0005), permutations=1, kernel=9, feature_dropout=0.5, query_dropout=0.5),
+        replace(
+            _INTERACTE, permutations=4, kernel=11, rate_decay=0.975, epochs=110, feature_dropout=0.2, query_dropout=0.3
+        ),
+        replace(
+            _against_all(_INTERACTE, 0.0007),
+            epochs=70,
+            permutations=1,
+            kernel=9,
+            feature_dropout=0.5,
+            query_dropout=0.5,
+        ),
     ),
     "roth": (replace(_ROTH, even=True, rate_decay=0.95, epochs=50), replace(_ROTH, rate_decay=0.94, epochs=30)),
     "rotate": (
@@ -116,6 +135,9 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     ),
 }
 
-for _name, _lengths in (("rotate", (40, 30)), ("ote", (50, 30))):
+for _name, _lengths, _last in (("rotate", (40, 50), 0.96), ("ote", (50, 30), 0.94)):
     _few, _many = (replace(settings, focus=0.0, against=256) for settings in PUBLISHED[_name])
-    PUBLISHED[f"{_name}-paper"] = replace(_few, epochs=_lengths[0]), replace(_many, epochs=_lengths[1])
+    PUBLISHED[f"{_name}-paper"] = (
+        replace(_few, epochs=_lengths[0]),
+        replace(_many, epochs=_lengths[1], rate_decay=_last),
+    )

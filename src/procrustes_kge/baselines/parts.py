@@ -78,7 +78,9 @@ class ChannelNorm(nn.BatchNorm1d):
     def forward(self, maps: Float[Tensor, "b channels *size"]) -> Float[Tensor, "b channels *size"]:
         """Return all maps, each with mean 0 and spread 1 over the batch, scaled and shifted."""
         places = maps.movedim(1, -1)
-        return super().forward(places.flatten(0, -2)).view(places.shape).movedim(-1, 1)
+        # Flat before and after: one channel alone would keep a stride that hides from PyTorch how it lies.
+        found = super().forward(places.flatten().view(-1, self.num_features)).flatten()
+        return found.view(places.shape).movedim(-1, 1)
 
 
 class Filters(nn.Conv2d):
