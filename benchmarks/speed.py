@@ -32,6 +32,7 @@ from procrustes_kge.store import device_name
 SIZES = (1, 2, 4, 8)
 BASE = {"dim": 400, "triples": 100_000, "relations": 50}  # too long for any cache to hold all segments
 ROUNDS = {"dim": 300, "triples": 30, "relations": 30}  # more where twice is near
+TOGETHER = 2  # epochs of a turn, of all sizes: a segment is trained for all of them before the next one
 RESAMPLED = 2000
 
 
@@ -73,20 +74,19 @@ def _rounds(grown: str, device: str) -> list[list[float]]:
     """Return the seconds of an epoch at each size, in every round but the first."""
     place, trainings = choose_device(device), []
 
-    def seconds_of(epochs: Callable[[int], None], times: int) -> float:
-        together = SIZES[-1] // times  # turns of all sizes take about as long
+    def seconds_of(epochs: Callable[[int], None]) -> float:
         started = time.perf_counter()
-        epochs(together)
+        epochs(TOGETHER)
         if place.type == "cuda":
             torch.cuda.synchronize(place)
-        return (time.perf_counter() - started) / together
+        return (time.perf_counter() - started) / TOGETHER
 
     for times in SIZES:
         here = {name: size * (times if name == grown else 1) for name, size in BASE.items()}
         graph = drawn_graph(20_000, here["relations"], here["triples"])
         trainings.append(started_training(graph, FitSettings(dim=here["dim"], device=device)))
     with kept_memory():
-        return [list(map(seconds_of, trainings, SIZES)) for _ in range(ROUNDS[grown] + 1)][1:]
+        return [[seconds_of(epochs) for epochs in trainings] for _ in range(ROUNDS[grown] + 1)][1:]
 
 
 def main() -> None:
