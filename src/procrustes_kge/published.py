@@ -86,9 +86,9 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     ),
     "a2n": (
         replace(_A2N, most=32, penalty="n3", decay=0.1, epochs=25),
-        replace(_A2N, most=64, dim=256, step="adam", learning_rate=0.001, rate_decay=0.93, epochs=35),
+        replace(_A2N, most=64, dim=256, step="adam", learning_rate=0.001, rate_decay=0.92, epochs=25),
     ),
-    "sacn": (replace(_SACN, batch=2048, epochs=80), replace(_SACN, batch=2048, epochs=45)),
+    "sacn": (replace(_SACN, batch=2048, epochs=40), replace(_SACN, batch=2048, epochs=45)),
     "tucker": (
         replace(
             _TUCKER,
@@ -112,14 +112,12 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     ),
     "quate": (_QUATE, replace(_QUATE, decay=0.05, epochs=30)),
     "interacte": (
-        replace(
-            _INTERACTE, permutations=4, kernel=11, rate_decay=0.975, epochs=110, feature_dropout=0.2, query_dropout=0.3
-        ),
+        replace(_INTERACTE, kernel=11, rate_decay=0.975, feature_dropout=0.2, query_dropout=0.3),
         replace(
             _against_all(_INTERACTE, 0.0007),
-            epochs=70,
-            permutations=1,
             kernel=9,
+            rate_decay=0.94,
+            epochs=50,
             feature_dropout=0.5,
             query_dropout=0.5,
         ),
@@ -135,7 +133,7 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     ),
 }
 
-for _name, _lengths, _last in (("rotate", (40, 50), 0.96), ("ote", (50, 30), 0.94)):
+for _name, _lengths, _last in (("rotate", (40, 45), 0.96), ("ote", (50, 30), 0.94)):
     _few, _many = (replace(settings, focus=0.0, against=256) for settings in PUBLISHED[_name])
     PUBLISHED[f"{_name}-paper"] = (
         replace(_few, epochs=_lengths[0]),
