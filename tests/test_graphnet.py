@@ -205,12 +205,6 @@ def test_evaluation_keeps_the_same_neighbours_every_time_alone_or_among_others(c
     assert kept(model, counts) == [places for count in counts for places in kept(model, [count])]
 
 
-def test_a2n_starts_as_distmult():
-    graph = random_graph(5, 2, 12)
-    model, (heads, relations) = A2N(5, 2, graph.train, dim=4), questions(graph)
-    assert model.query(model.encode(), heads, relations).equal(model.entities[heads] * model.relations[relations])
-
-
 @given(graph=random_graphs(), most=st.integers(1, 40))
 def test_tiles_that_are_left_over_change_nothing(graph, most):
     model, (heads, relations) = made(A2N, graph, most=most), questions(graph)

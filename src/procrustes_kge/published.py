@@ -86,7 +86,7 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     ),
     "a2n": (
         replace(_A2N, most=32, penalty="n3", decay=0.1, epochs=25),
-        replace(_A2N, most=64, dim=256, step="adam", learning_rate=0.001, rate_decay=0.92, epochs=25),
+        replace(_A2N, most=64, dim=256, step="adam", learning_rate=0.001, rate_decay=0.93, epochs=35),
     ),
     "sacn": (replace(_SACN, batch=2048, epochs=40), replace(_SACN, batch=2048, epochs=45)),
     "tucker": (
@@ -128,14 +128,14 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
         replace(_ROTATE, dim=2000, margin=9.0, against=512, rate_decay=0.95, epochs=45),
     ),
     "ote": (
-        replace(_OTE, group=4, margin=5.0, learning_rate=0.001, rate_decay=0.96),
+        replace(_OTE, group=4, margin=5.0, learning_rate=0.001, epochs=80),
         replace(_OTE, group=20, margin=15.0, learning_rate=0.002, rate_decay=0.94, against=512, epochs=45),
     ),
 }
 
-for _name, _lengths, _last in (("rotate", (40, 45), 0.96), ("ote", (50, 30), 0.94)):
-    _few, _many = (replace(settings, focus=0.0, against=256) for settings in PUBLISHED[_name])
-    PUBLISHED[f"{_name}-paper"] = (
-        replace(_few, epochs=_lengths[0]),
-        replace(_many, epochs=_lengths[1], rate_decay=_last),
+for _name, *_lengths in (("rotate", (40, 0.97), (45, 0.96)), ("ote", (50, 0.96), (30, 0.94))):
+    _few, _many = (
+        replace(settings, focus=0.0, against=256, epochs=epochs, rate_decay=rate_decay)
+        for settings, (epochs, rate_decay) in zip(PUBLISHED[_name], _lengths, strict=True)
     )
+    PUBLISHED[f"{_name}-paper"] = _few, _many

@@ -270,7 +270,6 @@ class A2N(Connected):
         self.dropout = nn.Dropout(query_dropout)
         for table in (self.entities, self.relations):
             nn.init.xavier_normal_(table)
-        nn.init.eye_(self.joint.weight)  # DistMult, until it learns what neighbours say
         receivers, directions, senders = arrivals(edges, relations)
         offsets = starts(torch.bincount(receivers, minlength=entities))
         self.keep(keys=self.key(receivers, directions, senders).sort().values, offsets=offsets)
