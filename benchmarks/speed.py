@@ -112,7 +112,11 @@ def main() -> None:
             found = {**about, "dataset": dataset, "rates": asdict(rates), "timings": done}
             records.write(f"speed-{device.type}-{dataset}", found, arguments.folder)
     if not arguments.no_growth:
-        records.write(f"growth-{device.type}", {**about, "sizes": SIZES, **growth(arguments.device)}, arguments.folder)
+        records.write(
+            f"growth-{device.type}",
+            {**about, "sizes": SIZES, "rounds": ROUNDS, "together": TOGETHER, **growth(arguments.device)},
+            arguments.folder,
+        )
 
 
 if __name__ == "__main__":

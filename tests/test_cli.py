@@ -969,7 +969,7 @@ MISTAKES = {
     ),
     "run of another version": (
         damaged("settings.json", lambda whole: whole.replace(b'"format": 2', b'"format": 1')),
-        "RUN: written in format 1 of model 'procrustes', this version reads format 2 of 'procrustes' or a baseline; "
+        "RUN: written in format 1 of model 'procrustes', this version reads format 3 of 'procrustes' or a baseline; "
         "train again",
     ),
     "split unknown": (

@@ -8,7 +8,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from procrustes_kge.baselines.graphnet import A2N, BLOCK, RGCN, SACN, SEEN_AT_ONCE, joined
+from procrustes_kge.baselines.graphnet import A2N, BLOCK, RGCN, SACN, joined
 from procrustes_kge.errors import InputError
 from toys import random_graph, random_graphs
 
@@ -189,10 +189,12 @@ def kept(model, counts):
 COUNTS, MOST = st.lists(st.integers(0, 90), max_size=5), st.integers(1, 40)
 
 
-@given(counts=COUNTS, most=MOST, training=st.booleans())
-def test_as_many_neighbours_are_kept_as_there_is_room_for_none_twice(counts, most, training):
+@given(counts=COUNTS, most=MOST, training=st.booleans(), alike=st.booleans())
+def test_as_many_neighbours_are_kept_as_there_is_room_for_none_twice(counts, most, training, alike):
     model = made(A2N, random_graph(3, 1, 1), most=most).train(training)
-    for count, places in zip(counts, kept(model, counts), strict=True):
+    with patch.object(A2N, "alike", lambda _: alike):
+        found = kept(model, counts)
+    for count, places in zip(counts, found, strict=True):
         assert len(set(places)) == len(places) == min(count, most)
         assert set(places) <= set(range(count))
         if count <= most:
@@ -206,14 +208,25 @@ def test_evaluation_keeps_the_same_neighbours_every_time_alone_or_among_others(c
 
 
 @given(graph=random_graphs(), most=st.integers(1, 40))
-def test_tiles_that_are_left_over_change_nothing(graph, most):
-    model, (heads, relations) = made(A2N, graph, most=most), questions(graph)
-    found = [model.query(model.encode(), heads, relations)]
-    with patch.object(A2N, "tiles", lambda self, offsets: (len(offsets) - 1) * -(-self.most // SEEN_AT_ONCE) + 2):
-        found.append(model.query(model.encode(), heads, relations))
-    same(*found)
-    for one, other in zip(*(torch.autograd.grad(each.sum(), list(model.parameters())) for each in found), strict=True):
+@example(graph=random_graph(4, 8, 200), most=20)
+def test_as_many_tiles_of_all_questions_change_nothing(graph, most):
+    model, (heads, relations, tails) = made(A2N, graph, most=most), graph.train.unbind(dim=1)
+    plain = model.query(model.encode(), heads, relations, tails)
+    with patch.object(A2N, "alike", lambda _: True):
+        found = model.query(model.encode(), heads, relations, tails)
+    same(found, plain)
+    pulls = [torch.autograd.grad(each.sum(), list(model.parameters())) for each in (found, plain)]
+    for one, other in zip(*pulls, strict=True):
         same(one, other)
+
+
+def test_a_question_whose_tiles_are_all_padding_has_a_gradient():
+    model = A2N(4, 1, torch.tensor([[0, 0, 1]]), dim=3).double().train()
+    with patch.object(A2N, "alike", lambda _: True):
+        query = model.query(model.encode(), torch.tensor([0, 3]), torch.tensor([0, 0]), torch.tensor([1, 2]))
+    same(query, model.query(model.encode(), torch.tensor([0, 3]), torch.tensor([0, 0]), torch.tensor([1, 2])))
+    for gradient in torch.autograd.grad(query.sum(), list(model.parameters())):
+        assert gradient.isfinite().all()
 
 
 @given(count=st.integers(1, 300), most=MOST)

@@ -12,10 +12,12 @@ from procrustes_kge.linalg import (
     bag_sum,
     completed,
     cross_covariance,
+    cut,
     nearest_orthogonal,
     nearest_orthogonal_by_products,
     principal_components,
     procrustes_step,
+    run_sum,
     spherise,
     spherise_,
     starts,
@@ -306,6 +308,17 @@ def test_tiles_hold_the_members_of_one_bag_each_in_order(sizes, height):
     assert starts(torch.tensor(sizes, dtype=torch.int64)).tolist() == [
         sum(sizes[:bag]) for bag in range(len(sizes) + 1)
     ]
+
+
+@given(SEEDS, st.lists(st.integers(0, 9), max_size=8), st.integers(1, 4))
+def test_what_is_added_up_in_pieces_is_added_up(generator, sizes, most):
+    begun, offsets = cut(torch.tensor(sizes, dtype=torch.int64), most)
+    assert all(1 <= size <= most for size in begun.diff())
+    rows = normal(sum(sizes), 2, generator=generator)
+    found = run_sum(run_sum(rows, begun), offsets)
+    assert found.shape == (len(sizes), 2)
+    for one, run in zip(found, rows.split(sizes) if sizes else [], strict=True):
+        close(one, run.sum(dim=0))
 
 
 @given(SEEDS, st.integers(1, 6), st.integers(1, 8), st.lists(st.integers(0, 5), max_size=8))

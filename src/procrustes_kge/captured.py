@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings, filterwarnings
 
 import torch
 from torch import Tensor
@@ -92,5 +92,5 @@ def _without_waiting() -> Iterator[None]:
 
 def _watch_waiting(mode: int | str) -> None:
     with catch_warnings():
-        simplefilter("ignore", UserWarning)  # that not all waiting is seen: what is not, fails while it is recorded
+        filterwarnings("ignore", "Synchronization debug mode")  # does not see all waiting
         torch.cuda.set_sync_debug_mode(mode)

@@ -107,6 +107,22 @@ def starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
+def run_sum(rows: Float[Tensor, "rows width"], offsets: Int[Tensor, " runs_and_one"]) -> Float[Tensor, "runs width"]:
+    """Return Σ rows[offsets[i] : offsets[i+1]] for every run i of rows that follow each other."""
+    return bag_sum(rows, torch.arange(len(rows), device=rows.device), offsets)
+
+
+def cut(sizes: Int[Tensor, " bags"], most: int) -> tuple[Int[Tensor, " pieces_and_one"], Int[Tensor, " bags_and_one"]]:
+    """Cut bags into pieces of so many members at most, so that no long one keeps a GPU waiting: it adds one by one.
+
+    Return where the members of each piece start, and where the pieces of each bag do.
+    """
+    pieces = (sizes + most - 1) // most
+    offsets, bags = starts(pieces), torch.arange(len(sizes), device=sizes.device).repeat_interleave(pieces)
+    places = torch.arange(len(bags), device=sizes.device) - offsets[bags]
+    return torch.cat([starts(sizes)[bags] + places * most, sizes.sum()[None]]), offsets
+
+
 def tiled(sizes: Int[Tensor, " bags"], height: int) -> tuple[Int[Tensor, " members"], Int[Tensor, " tiles"]]:
     """Cut bags into tiles of equal height, so that one batched product treats them all; the last is padded.
 

@@ -35,7 +35,7 @@ from procrustes_kge.train import Trained, built
 from procrustes_kge.train_settings import TrainSettings
 from procrustes_kge.version import __version__
 
-FORMAT = 2
+FORMAT = 3
 FILES = {
     "settings.json",
     "model.safetensors",

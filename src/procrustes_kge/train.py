@@ -159,8 +159,9 @@ class _Training:
         if self.sees_answers and settings.against == "labels":
             raise InputError(f"{settings.model} would see all answers of a question at once; try --against all")
         self.known = KnownAnswers.of(graph, device=device) if settings.patience and len(graph.valid) else None
-        padded = settings.against == "labels" and settings.penalty != "none"  # a penalty counts answers
-        self.captured = Captured(self.take) if on_a_gpu and not padded else None
+        # A recorded step is told the last of its answers over and over, which a penalty would count.
+        counts_answers = settings.against == "labels" and settings.penalty != "none"
+        self.captured = Captured(self.take) if on_a_gpu and not counts_answers else None
 
     def run(self, report: Report | None) -> None:
         """Train all epochs, or until validation says that it is enough, and keep the best weights."""

@@ -44,7 +44,7 @@ class TrainSettings:
     layers: Annotated[int, "R-GCN: how far a neighbour may be"] = 2
     blocks: Annotated[int, "R-GCN: equal parts of a vector that a relation turns each on its own"] = 100
     input_dim: Annotated[int, "SACN: numbers in an entity's vector before its neighbours are added"] = 100
-    most: Annotated[int, "A2N: most neighbours that are looked at"] = 200
+    most: Annotated[int, "A2N: most neighbours that are looked at; a GPU makes room for as many"] = 200
     height: Annotated[int, "ConvE: rows of a head's half of the image"] = 10
     permutations: Annotated[int, "InteractE: images of a question"] = 1
     feature_dropout: Annotated[float, "share of the filters' answers left out"] = 0.0

@@ -80,7 +80,7 @@ class ConvE(Convolved):
         _check_rows(dim, height, kernel)
         maps = (filters, 2 * height - kernel + 1, dim // height - kernel + 1)
         dropouts = (input_dropout, feature_dropout, query_dropout)
-        super().__init__(entities, relations, dim, 1, Filters(1, filters, kernel), maps, dropouts)
+        super().__init__(entities, relations, dim, 1, Filters(1, filters, (kernel, kernel)), maps, dropouts)
         self.height = height
 
     def image(

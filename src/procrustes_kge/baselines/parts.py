@@ -6,7 +6,7 @@ the tails of relation r, r + R for its heads.
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -84,7 +84,18 @@ class ChannelNorm(nn.BatchNorm1d):
 
 
 class Filters(nn.Conv2d):
-    """A convolution."""
+    """A convolution; a GPU does it by a product, for which it need not bring maps into another order afterwards."""
+
+    def __init__(
+        self,
+        channels: int,
+        maps: int,
+        kernel: tuple[int, int],
+        padding: tuple[int, int] = (0, 0),
+        bias: bool = True,
+    ) -> None:
+        super().__init__(channels, maps, kernel, padding=padding, bias=bias)
+        self.down, self.across = padding
 
     def forward(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
         """Return the feature maps."""
@@ -92,8 +103,7 @@ class Filters(nn.Conv2d):
 
     def by_product(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
         """Do the same by one product with all windows, which leaves the maps of a place side by side."""
-        down, across = cast("tuple[int, int]", self.padding)
-        windows = pad(image, (across, across, down, down))
+        windows = pad(image, (self.across, self.across, self.down, self.down))
         for axis, side in enumerate(self.kernel_size, start=2):
             windows = windows.unfold(axis, side, 1)
         return linear(windows.movedim(1, 3).flatten(3), self.weight.flatten(1), self.bias).movedim(-1, 1)
