@@ -152,7 +152,7 @@ def growth_table(device: str) -> str:
     for name in ("dim", "triples", "relations"):
         cells = [name, *(_milliseconds(seconds) for seconds in content[name])]
         if doublings:
-            cells.append(", ".join(f"{each['ratio']:.3f} ± {each['error']:.1g}" for each in doublings[name]))
+            cells.append(", ".join(f"{each['ratio']:.3f} ± {each['error']:.2g}" for each in doublings[name]))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
