@@ -968,8 +968,8 @@ MISTAKES = {
         "RUN: damaged or truncated (vectors of",
     ),
     "run of another version": (
-        damaged("settings.json", lambda whole: whole.replace(b'"format": 2', b'"format": 1')),
-        "RUN: written in format 1 of model 'procrustes', this version reads format 3 of 'procrustes' or a baseline; "
+        damaged("settings.json", lambda whole: whole.replace(b'"format": 3', b'"format": 2')),
+        "RUN: written in format 2 of model 'procrustes', this version reads format 3 of 'procrustes' or a baseline; "
         "train again",
     ),
     "split unknown": (
