@@ -348,11 +348,10 @@ class A2N(Connected):
         as often, none twice. Either way what is kept is spread out over the relations, by which the list is sorted.
         """
         device, height = counts.device, SEEN_AT_ONCE
-        tiles, known = (counts.clamp_max(self.most) + height - 1) // height, None
-        if self.alike():
-            tiles, known = torch.full_like(counts, -(-self.most // height)), len(counts) * -(-self.most // height)
+        alike = self.alike()
+        tiles = ((torch.full_like(counts, self.most) if alike else counts.clamp_max(self.most)) + height - 1) // height
         offsets, order = starts(tiles), torch.arange(len(tiles), device=device)
-        questions = order.repeat_interleave(tiles, output_size=known)
+        questions = order.repeat_interleave(tiles, output_size=len(tiles) * -(-self.most // height) if alike else None)
         numbers = torch.arange(len(questions), device=device) - offsets[questions]
         slots, many = numbers[:, None] * height + torch.arange(height, device=device), counts[questions, None]
         strips = slots * many // self.most
