@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
@@ -31,10 +31,9 @@ from procrustes_kge.store import device_name
 
 SIZES = (1, 2, 4, 8)
 BASE = {"dim": 400, "triples": 100_000, "relations": 50}  # too long for any cache to hold all segments
-ROUNDS = {"dim": 100, "triples": 40, "relations": 40}  # more where twice is near
+ROUNDS = {"dim": 300, "triples": 30, "relations": 30}  # more where twice is near
 TOGETHER = 2  # epochs of a turn, of all sizes: a segment is trained for all of them before the next one
 RESAMPLED = 2000
-Epochs = Callable[[int], None]  # trains so many more
 
 
 def drawn_graph(entities: int, relations: int, triples: int) -> Graph:
@@ -50,23 +49,18 @@ def drawn_graph(entities: int, relations: int, triples: int) -> Graph:
 def growth(device: str) -> dict[str, Any]:
     """Return the seconds of an epoch for four sizes of each of dim, triples and relations, and how they grew.
 
-    Each doubling has rounds of its own, small, large, large, small, and is judged by the ratios within them: what else
-    a machine does comes and goes for both, and where it grows slower all along a round, that favours neither. Medians,
-    and the standard errors of those of the ratios, by drawing rounds again.
+    The sizes take turns, and each doubling is judged by the ratios within every round: what else a machine does comes
+    and goes for all of them. Medians, and the standard errors of those of the ratios, by drawing rounds again.
     """
     found: dict[str, Any] = {"doublings": {}}
     for grown in BASE:
-        seconds: list[list[float]] = [[] for _ in SIZES]
-        found["doublings"][grown] = doublings = []
-        for number, (small, large) in enumerate(pairwise(_trainings(grown, device))):
-            rounds = _rounds(small, large, ROUNDS[grown], choose_device(device))
-            for place, each in enumerate(zip(*rounds, strict=True), start=number):
-                seconds[place].extend(each)
-            ratios = [later / earlier for earlier, later in rounds]
-            doublings.append({"ratio": median(ratios), "error": _error_of_median(ratios)})
-            print(grown, doublings[-1], flush=True)
-        found[grown] = [median(each) for each in seconds]
-        print(grown, found[grown], flush=True)
+        rounds = _rounds(grown, device)
+        found[grown] = [median(each) for each in zip(*rounds, strict=True)]
+        ratios = [[later / earlier for earlier, later in pairwise(each)] for each in rounds]
+        found["doublings"][grown] = [
+            {"ratio": median(each), "error": _error_of_median(each)} for each in zip(*ratios, strict=True)
+        ]
+        print(grown, found[grown], found["doublings"][grown], flush=True)
     return found
 
 
@@ -76,30 +70,23 @@ def _error_of_median(values: Sequence[float]) -> float:
     return float(np.median(drawn, axis=1).std())
 
 
-def _trainings(grown: str, device: str) -> Iterator[Epochs]:
-    """Yield what trains for some epochs at each size."""
+def _rounds(grown: str, device: str) -> list[list[float]]:
+    """Return the seconds of an epoch at each size, in every round but the first."""
+    place, trainings = choose_device(device), []
+
+    def seconds_of(epochs: Callable[[int], None]) -> float:
+        started = time.perf_counter()
+        epochs(TOGETHER)
+        if place.type == "cuda":
+            torch.cuda.synchronize(place)
+        return (time.perf_counter() - started) / TOGETHER
+
     for times in SIZES:
         here = {name: size * (times if name == grown else 1) for name, size in BASE.items()}
         graph = drawn_graph(20_000, here["relations"], here["triples"])
-        yield started_training(graph, FitSettings(dim=here["dim"], device=device))
-
-
-def _rounds(small: Epochs, large: Epochs, count: int, device: torch.device) -> list[tuple[float, float]]:
-    """Return the seconds of an epoch of each, in so many rounds and one before that is not counted."""
-
-    def seconds_of(epochs: Epochs) -> float:
-        started = time.perf_counter()
-        epochs(TOGETHER)
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        return (time.perf_counter() - started) / TOGETHER
-
-    rounds = []
+        trainings.append(started_training(graph, FitSettings(dim=here["dim"], device=device)))
     with kept_memory():
-        for _ in range(count + 1):
-            first, second, third, fourth = map(seconds_of, (small, large, large, small))
-            rounds.append(((first + fourth) / 2, (second + third) / 2))
-    return rounds[1:]
+        return [[seconds_of(epochs) for epochs in trainings] for _ in range(ROUNDS[grown] + 1)][1:]
 
 
 def main() -> None:
