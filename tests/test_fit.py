@@ -10,9 +10,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.fit import FitSettings, Progress, Segments, fit, train_epoch
+from procrustes_kge.fit import FitSettings, FullBatch, Progress, Segments, fit, train_epoch
 from procrustes_kge.model import Procrustes, both_ways
 from procrustes_kge.ranking import evaluate
 from procrustes_kge.reading import read_graph
@@ -92,6 +94,41 @@ def test_the_loss_falls():
         _, log = told(rotated_graph(), small(dim=8, loss=loss, learning_rate=0.02, workers=1))
         losses = [progress.loss for progress in log[:-1]]
         assert all(later < earlier for earlier, later in pairwise(losses))
+
+
+class Counted(TorchDispatchMode):
+    """Counts what torch is asked for: operations, and the bytes that they read and write."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations = self.bytes = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        found = operation(*args, **(kwargs or {}))
+        tensors = [part for part in tree_leaves((args, kwargs, found)) if isinstance(part, torch.Tensor)]
+        self.operations += 1
+        self.bytes += sum(tensor.nbytes for tensor in tensors)
+        return found
+
+
+def work_of_an_epoch(way, dim=16, triples=4000, relations=8):
+    """Return the operations and the bytes of one epoch of all segments, once the triples are arranged."""
+    graph = random_graph(entities=300, relations=relations, triples=triples, seed=0)
+    training = FullBatch(graph, small(dim=dim, **way), torch.device("cpu"), None)
+    blocks = [training.start(numbers) for numbers in training.blocks(range(training.settings.segments))]
+    list(training.over_blocks(training.train_epoch, blocks))
+    with torch.no_grad(), Counted() as counted:
+        for block in blocks:
+            training.train_epoch(block)
+    return counted.operations, counted.bytes
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+@pytest.mark.parametrize(("grown", "sizes"), [("dim", (16, 32, 64)), ("triples", (4000, 8000)), ("relations", (8, 16))])
+def test_twice_the_numbers_triples_or_relations_take_at_most_twice_the_work(way, grown, sizes):
+    for fewer, more in pairwise(work_of_an_epoch(way, **{grown: size}) for size in sizes):
+        assert all(count <= later <= 2 * count for count, later in zip(fewer, more, strict=True))
+        assert fewer != more  # they are counted at all
 
 
 def plain_epoch(vectors, triples, relations, settings, optimiser):
