@@ -75,11 +75,19 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
         replace(_TRANSE, dim=512, norm=2, step="adagrad", learning_rate=0.25, input_dropout=0.25),
         replace(_TRANSE, dim=128, learning_rate=0.001, rate_decay=0.9, epochs=20),
     ),
-    "distmult": (replace(_DISTMULT, decay=0.05), replace(_DISTMULT, decay=0.02)),
+    "distmult": (replace(_DISTMULT, penalty="dura", decay=0.05), replace(_DISTMULT, decay=0.02)),
     "complex": (_COMPLEX, replace(_COMPLEX, decay=0.05, epochs=30)),
     "rgcn": (replace(_RGCN, batch=2048, epochs=25), replace(_RGCN, batch=4096, epochs=15)),
     "conve": (
-        replace(_CONVE, rate_decay=0.985, epochs=200),
+        replace(
+            _against_all(_CONVE, 0.0016),
+            dim=512,
+            height=16,
+            rate_decay=0.96,
+            smoothing=0.0,
+            feature_dropout=0.33,
+            query_dropout=0.2,
+        ),
         replace(
             _against_all(_CONVE, 0.001), dim=288, height=12, input_dropout=0.3, feature_dropout=0.4, query_dropout=0.5
         ),
@@ -98,7 +106,7 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
             epochs=35,
         ),
     ),
-    "sacn": (replace(_SACN, batch=2048, epochs=40), replace(_SACN, batch=2048, epochs=45)),
+    "sacn": (replace(_SACN, batch=2048, epochs=40), replace(_SACN, batch=2048, rate_decay=0.97, epochs=80)),
     "tucker": (
         replace(
             _TUCKER,
@@ -112,15 +120,16 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
         ),
         replace(
             _TUCKER,
-            learning_rate=0.002,
-            rate_decay=0.985,
+            batch=256,
+            learning_rate=0.001,
             epochs=200,
+            patience=8,
             input_dropout=0.3,
             relation_dropout=0.4,
             query_dropout=0.5,
         ),
     ),
-    "quate": (_QUATE, replace(_QUATE, decay=0.05, epochs=30)),
+    "quate": (replace(_QUATE, penalty="dura"), replace(_QUATE, decay=0.05, epochs=30)),
     "interacte": (
         replace(_INTERACTE, kernel=11, rate_decay=0.975, feature_dropout=0.2, query_dropout=0.3),
         replace(
@@ -132,18 +141,21 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
             query_dropout=0.5,
         ),
     ),
-    "roth": (replace(_ROTH, even=True, rate_decay=0.95, epochs=50), replace(_ROTH, rate_decay=0.94, epochs=30)),
+    "roth": (
+        replace(_ROTH, even=True, learning_rate=0.003, rate_decay=0.95, epochs=70),
+        replace(_ROTH, rate_decay=0.94, epochs=30),
+    ),
     "rotate": (
         replace(_ROTATE, dim=1000, margin=6.0),
-        replace(_ROTATE, dim=2000, margin=9.0, against=512, rate_decay=0.95, epochs=45),
+        replace(_ROTATE, dim=2000, margin=9.0, against=512, learning_rate=0.0002, rate_decay=0.965, epochs=58),
     ),
     "ote": (
         replace(_OTE, group=4, margin=5.0, learning_rate=0.001, epochs=80),
-        replace(_OTE, group=20, margin=15.0, learning_rate=0.002, rate_decay=0.94, against=512, epochs=45),
+        replace(_OTE, group=20, margin=15.0, learning_rate=0.002, rate_decay=0.96, against=512, epochs=70),
     ),
 }
 
-for _name, *_schedules in (("rotate", (40, 0.97), (45, 0.96)), ("ote", (50, 0.96), (30, 0.94))):
+for _name, *_schedules in (("rotate", (40, 0.97), (58, 0.97)), ("ote", (50, 0.96), (30, 0.94))):
     _few, _many = (
         replace(settings, focus=0.0, against=256, epochs=epochs, rate_decay=rate_decay)
         for settings, (epochs, rate_decay) in zip(PUBLISHED[_name], _schedules, strict=True)
