@@ -144,14 +144,15 @@ def speed_table(device: str, dataset: str) -> str:
 
 
 def growth_table(device: str) -> str:
-    """Return, in Markdown, the milliseconds of an epoch as each size doubles, and each doubling where it was judged."""
+    """Return, in Markdown, the milliseconds of an epoch as each size doubles, and each doubling by each clock."""
     content = json.loads((records.RESULTS / f"growth-{device}.json").read_text(encoding="utf-8"))
-    doublings = content.get("doublings", {})
-    heading = ["ms an epoch", *(f"× {size}" for size in content["sizes"]), *(["each doubling"] if doublings else [])]
+    clocks = {"doublings": "each doubling", "processor_doublings": "of the processor's seconds"}
+    judged = {title: content[name] for name, title in clocks.items() if name in content}
+    heading = ["ms an epoch", *(f"× {size}" for size in content["sizes"]), *judged]
     lines = [f"| {' | '.join(heading)} |", "|---" * len(heading) + "|"]
     for name in ("dim", "triples", "relations"):
         cells = [name, *(_milliseconds(seconds) for seconds in content[name])]
-        if doublings:
+        for doublings in judged.values():
             cells.append(", ".join(f"{each['ratio']:.3f} ± {each['error']:.2g}" for each in doublings[name]))
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
