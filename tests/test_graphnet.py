@@ -369,6 +369,17 @@ def test_dropped_edges_are_made_up_for_on_average():
     torch.testing.assert_close(draws.mean(dim=0), whole, rtol=0, atol=0.1)
 
 
+def test_a2n_leaves_out_a_share_of_the_neighbours_in_training_alone():
+    graph, heads, relations = random_graph(8, 2, 60), torch.arange(8).repeat(500), torch.zeros(4000, dtype=torch.int64)
+    model = made(A2N, graph, edge_dropout=0.3)
+    whole = model.neighbours(heads, relations, None)
+    assert whole.present.sum() == 2 * len(graph.train) * 500
+    torch.manual_seed(0)
+    seen = model.train().neighbours(heads, relations, None)
+    assert not (seen.present & ~whole.present).any()
+    assert seen.present.sum() / whole.present.sum() == pytest.approx(0.7, abs=0.01)
+
+
 def test_rgcn_asks_for_heads_with_the_same_vector_or_with_its_own():
     graph = random_graph(5, 2, 20)
     forwards, backwards = made(RGCN, graph).encode().relations.chunk(2)

@@ -249,6 +249,7 @@ class A2N(Connected):
         edges: Int[Tensor, "n 3"],
         dim: int = 512,
         most: int = 200,
+        edge_dropout: float = 0.0,
         query_dropout: float = 0.0,
     ) -> None:
         super().__init__(entities, relations, dim, dim, inverses=True)
@@ -256,7 +257,7 @@ class A2N(Connected):
             raise InputError(f"at most {most} neighbours, expected a whole number of at least 1; try 200")
         self.most = most
         self.neighbour, self.joint = (nn.Linear(2 * dim, dim, bias=False) for _ in range(2))
-        self.dropout = nn.Dropout(query_dropout)
+        self.edge_drop, self.query_drop = nn.Dropout(edge_dropout), nn.Dropout(query_dropout)
         for table in (self.entities, self.relations):
             nn.init.xavier_normal_(table)
         receivers, directions, senders = arrivals(edges, relations)
@@ -281,7 +282,7 @@ class A2N(Connected):
         # (h ∘ r) · W_n p = (W_nᵀ (h ∘ r)) · p and Σ a_i W_n p_i = W_n Σ a_i p_i: no n_i has to exist.
         asked = (head * relation) @ self.neighbour.weight
         around = self.neighbour(self.attended(encoded, asked, self.neighbours(heads, relations, answers)))
-        return self.dropout(self.joint(torch.cat([head, around], dim=-1)) * relation)
+        return self.query_drop(self.joint(torch.cat([head, around], dim=-1)) * relation)
 
     def attended(self, encoded: Encoded, asked: Float[Tensor, "b pair"], seen: Seen) -> Float[Tensor, "b pair"]:
         """Return Σ a_i [r_i; e_i], a = softmax(asked · [r_i; e_i]), without writing down any pair.
@@ -320,6 +321,7 @@ class A2N(Connected):
         for first, size in hidden:  # places behind what is hidden move on
             places = places + size[questions, None] * (places >= first[questions, None])
         places = torch.where(present, self.offsets[heads][questions, None] + places, 0)
+        present = self.edge_drop(present.float()).bool()
         return Seen(places, present, questions, offsets)
 
     def runs(
