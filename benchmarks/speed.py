@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 
 import records
 from procrustes_kge import read_graph
@@ -69,14 +70,14 @@ def growth(device: str) -> dict[str, Any]:
     return found
 
 
-def _error_of_median(values: np.ndarray) -> float:
+def _error_of_median(values: Float[np.ndarray, " values"]) -> float:
     """Return by how much the median moves from one sample of the values to another."""
     drawn = np.random.default_rng(0).choice(values, (RESAMPLED, len(values)))
     return float(np.median(drawn, axis=1).std())
 
 
-def _rounds(grown: str, device: str, clocks: Sequence[Callable[[], float]]) -> np.ndarray:
-    """Return the seconds of an epoch [rounds, sizes, clocks], of every round but the first."""
+def _rounds(grown: str, device: str, clocks: Sequence[Callable[[], float]]) -> Float[np.ndarray, "rounds sizes clocks"]:
+    """Return the seconds of an epoch, of every round but the first."""
     place, trainings = choose_device(device), []
 
     def seconds_of(epochs: Callable[[int], None]) -> list[float]:

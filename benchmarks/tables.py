@@ -7,6 +7,7 @@ python benchmarks/tables.py default             which recipe is best within a mi
 python benchmarks/tables.py restoring           what leaving the rotations out costs, for docs/negatives.md
 python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking beside their floors, for docs/speed.md
 python benchmarks/tables.py growth cpu          how an epoch grows, for docs/speed.md
+python benchmarks/tables.py growth-runs cpu     how it grew with dim in each run, for docs/speed.md
 python benchmarks/tables.py memory cpu wn18rr   what a training takes beyond its table, for docs/speed.md
 python benchmarks/tables.py search accurate     what each setting of a recipe is worth, for docs/negatives.md
 """
@@ -14,7 +15,9 @@ python benchmarks/tables.py search accurate     what each setting of a recipe is
 from __future__ import annotations
 
 import json
+import math
 import sys
+from itertools import zip_longest
 from statistics import mean
 from typing import Any
 
@@ -22,6 +25,15 @@ import records
 from procrustes_kge.ranking import figure
 from procrustes_kge.table import MISSING, Row, as_markdown, read_line, table_rows
 
+# Runs of growth with dim, in the order in which they were.
+GROWTH_RUNS = {
+    "-twenty-rounds": "20",
+    "-sixty-rounds": "60",
+    "-equally-long-turns": "300, fewer epochs of longer vectors",
+    "-three-hundred-rounds": "300",
+    "-two-at-a-time": "100, two sizes at a time",
+    "": "200, the table above",
+}
 # Result file, dataset, recipe, and flags beside it.
 ROWS = (
     ("accurate-wn18rr", "wn18rr", "accurate", ""),
@@ -158,6 +170,30 @@ def growth_table(device: str) -> str:
     return "\n".join(lines)
 
 
+def growth_runs_table(device: str) -> str:
+    """Return, in Markdown, how dim doubled in each run that there was, and in all together, each by its error."""
+    lines, found = ["| rounds | × 1 → 2 | × 2 → 4 | × 4 → 8 |", "|---|---|---|---|"], []
+    for name, title in GROWTH_RUNS.items():
+        content = json.loads((records.RESULTS / f"growth-{device}{name}.json").read_text(encoding="utf-8"))
+        found.append([(each["ratio"], each["error"]) for each in content["doublings"]["dim"]])
+        lines.append(_doubled(title, found[-1]))
+    together = [_together(list(filter(None, each))) for each in zip_longest(*found)]
+    return "\n".join([*lines, _doubled("all together", together)])
+
+
+def _doubled(title: str, ratios: list[tuple[float, float]]) -> str:
+    cells = [f"{ratio:.3f} ± {error:.3f}" for ratio, error in ratios]
+    return f"| {' | '.join([title, *cells, *['stopped'] * (3 - len(cells))])} |"
+
+
+def _together(values: list[tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean, each value weighing by its error, and its error, or how far values lie apart if that is more."""
+    weights = [error**-2 for _, error in values]
+    centre = sum(weight * value for weight, (value, _) in zip(weights, values, strict=True)) / sum(weights)
+    apart = sum(weight * (value - centre) ** 2 for weight, (value, _) in zip(weights, values, strict=True))
+    return centre, math.sqrt(max(1, apart / (len(values) - 1)) / sum(weights))
+
+
 def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:,.0f}" if seconds >= 0.1 else f"{1000 * seconds:.3g}"
 
@@ -215,6 +251,7 @@ if __name__ == "__main__":
         "search": search_table,
         "speed": speed_table,
         "growth": growth_table,
+        "growth-runs": growth_runs_table,
         "memory": memory_table,
     }
     name, *which = sys.argv[1:] or ["results"]

@@ -357,6 +357,14 @@ def test_a_saved_model_answers_without_the_graph(kind, graph):
     assert asked(copy.deepcopy(model), graph).equal(asked(model, graph))
 
 
+@EVERY
+def test_a_model_that_takes_its_own_weights_again_stays_where_it_is(kind):
+    model = made(kind, random_graph(8, 2, 60))
+    before = dict(model.state_dict())
+    model.load_state_dict({name: each.clone() for name, each in before.items()})
+    assert all(each.data_ptr() == before[name].data_ptr() for name, each in model.state_dict().items())
+
+
 def test_dropped_edges_are_made_up_for_on_average():
     graph = random_graph(5, 2, 20)
     model = made(RGCN, graph, layers=1, edge_dropout=0.4)
@@ -378,6 +386,15 @@ def test_a2n_leaves_out_a_share_of_the_neighbours_in_training_alone():
     seen = model.train().neighbours(heads, relations, None)
     assert not (seen.present & ~whole.present).any()
     assert seen.present.sum() / whole.present.sum() == pytest.approx(0.7, abs=0.01)
+
+
+def test_a2n_without_any_of_its_neighbours_asks_as_if_there_were_no_edges():
+    graph = random_graph(8, 2, 60)
+    model, without = (made(A2N, graph, edges) for edges in (graph.train, NO_EDGES))
+    model.edge_drop.forward = torch.zeros_like
+    same(asked(model, graph), asked(without, graph))
+    asked(model, graph).sum().backward()
+    assert model.entities.grad.isfinite().all()
 
 
 def test_rgcn_asks_for_heads_with_the_same_vector_or_with_its_own():

@@ -37,9 +37,9 @@ class Connected(Embedded):
 
 
 def _make_room(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
-    """Let a model of other edges, or of none, take those that were saved."""
+    """Let a model of other edges, or of none, take those that were saved; a table of their size stays where it is."""
     for name, table in list(module.named_buffers(recurse=False)):
-        if prefix + name in state:
+        if prefix + name in state and table.shape != state[prefix + name].shape:
             setattr(module, name, table.new_empty(state[prefix + name].shape))
 
 
@@ -227,7 +227,7 @@ class Seen(NamedTuple):
     """
 
     places: Int[Tensor, "tiles height"]  # where they stand in a list of neighbours
-    present: Bool[Tensor, "tiles height"]  # false for padding
+    present: Bool[Tensor, "tiles height"]  # false for padding, and for what training leaves out
     questions: Int[Tensor, " tiles"]  # whose neighbours they are
     offsets: Int[Tensor, " questions_and_one"]  # where the tiles of each question start
 
