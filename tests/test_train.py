@@ -85,26 +85,6 @@ def test_the_weights_of_the_best_validation_are_kept():
     assert kept == pytest.approx(max(mrr for mrr in seen if mrr is not None))
 
 
-@pytest.mark.parametrize("patience", [0, 9])
-def test_averaged_weights_are_validated_and_kept_while_training_goes_on_without_them(patience):
-    graph, epochs = rotated_graph(), []
-    settings = replace(SMALL, epochs=4, patience=patience, validate_every=4, learning_rate=0.05)
-
-    def run(share):
-        torch.manual_seed(0)
-        training = _Training(graph, replace(settings, average=share), torch.device("cpu"))
-        epochs.append([])
-        training.run(lambda progress: epochs[-1].append(training.model.table.clone()))
-        return training.model.table
-
-    last, averaged = run(0.0), run(0.5)
-    assert all(ours.equal(theirs) for ours, theirs in zip(*epochs, strict=True))
-    assert last.equal(epochs[0][-1])
-    first, second, third, fourth = epochs[0]
-    assert (averaged - (first / 8 + second / 8 + third / 4 + fourth / 2)).abs().max() < 1e-6
-    assert (averaged - last).abs().max() > 1e-3
-
-
 def test_a_penalty_keeps_numbers_small():
     graph = rotated_graph()
     sizes = []

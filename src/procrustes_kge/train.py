@@ -22,7 +22,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from procrustes_kge.averages import Average, copied
 from procrustes_kge.baselines import BASELINES
 from procrustes_kge.baselines.parts import rows
 from procrustes_kge.captured import Captured
@@ -168,17 +167,14 @@ class _Training:
         """Train all epochs, or until validation says that it is enough, and keep the best weights."""
         settings, module = self.settings, self.model.module
         best, waited, weights, mrr = -1.0, 0, None, None
-        average = Average(module, settings.average)
         for epoch in range(1, settings.epochs + 1):
             loss = self.train_epoch()
-            average.add()
             if not torch.isfinite(loss):
                 self.give_up(f"the loss is no number after {epoch} epochs; try a smaller --learning-rate", weights)
             if self.known is not None and (epoch % settings.validate_every == 0 or epoch == settings.epochs):
-                with average.shown():
-                    mrr, waited = self.validate(self.known), waited + 1
-                    if mrr > best:
-                        best, waited, weights = mrr, 0, copied(module)
+                mrr, waited = self.validate(self.known), waited + 1
+                if mrr > best:
+                    best, waited, weights = mrr, 0, {name: each.clone() for name, each in module.state_dict().items()}
             if report is not None:
                 report(Progress(epoch, settings.epochs, epoch, settings.epochs, loss.item(), mrr))
             if settings.patience and waited == settings.patience:
@@ -187,7 +183,6 @@ class _Training:
                 group["lr"] *= settings.rate_decay
             if self.captured is not None and settings.rate_decay != 1:
                 self.captured.forget()
-        weights = weights or average.weights
         if weights is not None:
             module.load_state_dict(weights)
         module.eval()

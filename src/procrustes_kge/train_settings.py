@@ -39,7 +39,6 @@ class TrainSettings:
     step: Annotated[Literal["adagrad", "adam"], "how weights move"] = "adagrad"
     learning_rate: Annotated[float, "size of a step"] = 0.1
     rate_decay: Annotated[float, "what the learning rate is multiplied by after every epoch"] = 1.0
-    average: Annotated[float, "share of what they were before an epoch that averaged weights keep; 0: no average"] = 0.0
     kernel: Annotated[int, "ConvE, InteractE: side of a filter"] = 3
     filters: Annotated[int, "ConvE, InteractE: how many"] = 32
     layers: Annotated[int, "R-GCN: how far a neighbour may be"] = 2
@@ -49,7 +48,7 @@ class TrainSettings:
     height: Annotated[int, "ConvE: rows of a head's half of the image"] = 10
     permutations: Annotated[int, "InteractE: images of a question"] = 1
     feature_dropout: Annotated[float, "share of the filters' answers left out"] = 0.0
-    edge_dropout: Annotated[float, "R-GCN, A2N, SACN: share of the neighbours left out"] = 0.0
+    edge_dropout: Annotated[float, "R-GCN, SACN: share of the neighbours left out"] = 0.0
     graph_dropout: Annotated[float, "SACN: share of what neighbours say left out"] = 0.0
     inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True
     norm: Annotated[int, "TransE: 1 or 2"] = 1
@@ -78,8 +77,7 @@ class TrainSettings:
             check_range(self, name, 1000, above=True)
         for name in ("margin", "focus", "decay"):
             check_range(self, name, 1000)
-        dropouts = [field.name for field in fields(self) if field.name.endswith("_dropout")]
-        for name in ("smoothing", "average", *dropouts):
+        for name in ("smoothing", *(field.name for field in fields(self) if field.name.endswith("_dropout"))):
             check_range(self, name, 0.99)
         if self.norm not in (1, 2):
             raise InputError(f"norm {self.norm}, expected 1 or 2")
