@@ -48,7 +48,7 @@ class TrainSettings:
     height: Annotated[int, "ConvE: rows of a head's half of the image"] = 10
     permutations: Annotated[int, "InteractE: images of a question"] = 1
     feature_dropout: Annotated[float, "share of the filters' answers left out"] = 0.0
-    edge_dropout: Annotated[float, "R-GCN, SACN: share of the neighbours left out"] = 0.0
+    edge_dropout: Annotated[float, "R-GCN, A2N, SACN: share of the neighbours left out"] = 0.0
     graph_dropout: Annotated[float, "SACN: share of what neighbours say left out"] = 0.0
     inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True
     norm: Annotated[int, "TransE: 1 or 2"] = 1
