@@ -30,7 +30,7 @@ from procrustes_kge.store import device_name
 
 SIZES = (1, 2, 4, 8)
 BASE = {"dim": 400, "triples": 100_000, "relations": 50}  # too long for any cache to hold all segments
-ROUNDS = {"dim": 200, "triples": 30, "relations": 30}  # more where twice is near
+ROUNDS = {"dim": 300, "triples": 30, "relations": 30}  # more where twice is near
 TOGETHER = 2  # epochs of a turn, of all sizes: a segment is trained for all of them before the next one
 RESAMPLED = 2000
 
