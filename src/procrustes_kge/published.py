@@ -72,7 +72,7 @@ _OTE = replace(_DRAWN, model="ote", dim=400, even=True)
 
 PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     "transe": (
-        replace(_TRANSE, dim=512, norm=2, step="adagrad", learning_rate=0.25, input_dropout=0.25),
+        replace(_TRANSE, dim=256, norm=2, step="adagrad", learning_rate=0.25, input_dropout=0.25),
         replace(_TRANSE, dim=128, learning_rate=0.001, rate_decay=0.9, epochs=20),
     ),
     "distmult": (replace(_DISTMULT, penalty="dura", decay=0.05), replace(_DISTMULT, decay=0.02)),
@@ -80,20 +80,31 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     "rgcn": (replace(_RGCN, batch=2048, epochs=25), replace(_RGCN, batch=4096, epochs=15)),
     "conve": (
         replace(
-            _against_all(_CONVE, 0.0016),
+            _CONVE,
             dim=512,
             height=16,
-            rate_decay=0.96,
+            loss="softmax",
             smoothing=0.0,
+            batch=1024,
+            learning_rate=0.0016,
+            rate_decay=0.975,
+            epochs=80,
+            input_dropout=0.1,
             feature_dropout=0.33,
-            query_dropout=0.2,
+            query_dropout=0.15,
         ),
         replace(
-            _against_all(_CONVE, 0.001), dim=288, height=12, input_dropout=0.3, feature_dropout=0.4, query_dropout=0.5
+            _against_all(_CONVE, 0.001),
+            dim=288,
+            height=12,
+            smoothing=0.3,
+            input_dropout=0.3,
+            feature_dropout=0.4,
+            query_dropout=0.5,
         ),
     ),
     "a2n": (
-        replace(_A2N, most=32, decay=0.2, query_dropout=0.5, epochs=25),
+        replace(_A2N, most=32, decay=0.2, edge_dropout=0.6),
         replace(
             _A2N,
             most=64,
@@ -131,10 +142,20 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     ),
     "quate": (replace(_QUATE, penalty="dura"), replace(_QUATE, decay=0.05, epochs=30)),
     "interacte": (
-        replace(_INTERACTE, kernel=11, rate_decay=0.975, feature_dropout=0.2, query_dropout=0.3),
+        replace(
+            _INTERACTE,
+            kernel=11,
+            batch=256,
+            learning_rate=0.001,
+            rate_decay=0.985,
+            epochs=120,
+            feature_dropout=0.2,
+            query_dropout=0.3,
+        ),
         replace(
             _against_all(_INTERACTE, 0.0007),
             kernel=9,
+            smoothing=0.3,
             rate_decay=0.94,
             epochs=50,
             feature_dropout=0.5,
@@ -151,11 +172,11 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     ),
     "ote": (
         replace(_OTE, group=4, margin=5.0, learning_rate=0.001, epochs=80),
-        replace(_OTE, group=20, margin=15.0, learning_rate=0.002, rate_decay=0.96, against=512, epochs=70),
+        replace(_OTE, group=20, margin=15.0, learning_rate=0.002, against=512, epochs=90),
     ),
 }
 
-for _name, *_schedules in (("rotate", (40, 0.97), (58, 0.97)), ("ote", (50, 0.96), (30, 0.94))):
+for _name, *_schedules in (("rotate", (40, 0.97), (85, 0.978)), ("ote", (50, 0.96), (30, 0.94))):
     _few, _many = (
         replace(settings, focus=0.0, against=256, epochs=epochs, rate_decay=rate_decay)
         for settings, (epochs, rate_decay) in zip(PUBLISHED[_name], _schedules, strict=True)
