@@ -18,7 +18,7 @@ from procrustes_kge.kernels import can_compare
 
 SCORES_AT_ONCE = 2**27  # numbers of an intermediate result, where comparing needs one
 ALIGNED = 8
-MOST_BY_NUMBER = 64  # numbers of a distance that a GPU learns by differences; it ranks more by them too
+MOST_BY_NUMBER = 64  # numbers of a distance that is learned by differences; ranking is by them however many
 
 
 class Encoded(NamedTuple):
@@ -142,7 +142,7 @@ def grouped_distance(
     if candidates is not None:
         apart = queries[:, None] - rows(entities, candidates)
         return lengths(apart.unflatten(-1, (-1, group))).sum(dim=-1)
-    if torch.is_grad_enabled() and queries.is_cuda and group == queries.shape[1] > MOST_BY_NUMBER:
+    if torch.is_grad_enabled() and group == queries.shape[1] > MOST_BY_NUMBER:
         return distance_by_product(queries, entities)
     if can_compare(queries, group):
         from procrustes_kge.kernels.distances import summed_lengths
