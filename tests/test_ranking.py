@@ -1,6 +1,8 @@
 """Ranks against their definition, against what must come out of planted scorers, and against PyKEEN's evaluator."""
 
+import gc
 import os
+import weakref
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
@@ -515,3 +517,16 @@ def test_where_scores_find_no_room_fewer_are_held_at_once(monkeypatch):
     monkeypatch.setattr(ranking, "count_places", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError))
     with pytest.raises(torch.OutOfMemoryError):
         evaluate(table, graph)
+
+
+def test_a_model_that_was_ranked_is_let_go_with_its_last_name():
+    graph = random_graph(entities=6, relations=2, triples=20, seed=0)
+    model = learn(graph, FitSettings(dim=4, segment=2, epochs=1, patience=0, device="cpu"))
+    evaluate(model, graph, "train")
+    gone = weakref.ref(model)
+    gc.disable()  # so that no ring of references is looked for
+    try:
+        del model
+        assert gone() is None
+    finally:
+        gc.enable()

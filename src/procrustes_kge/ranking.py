@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -210,19 +211,10 @@ def rank(
             scores = model.scores(encoded, model.query(encoded, *places))
         return count_places(scores, answers[chunk].to(device), *filtered.look_up(*places)).cpu()
 
-    def counted_somehow(chunk: Tensor) -> Tensor:
-        try:
-            return counted(chunk)
-        except (RuntimeError, MemoryError) as error:
-            if len(chunk) == 1 or not is_no_room(error):
-                raise
-        if device.type == "cuda":
-            torch.cuda.empty_cache()  # outside of `except`, whose traceback holds what had no room
-        return torch.cat([counted_somehow(half) for half in chunk.chunk(2)])
-
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
     with kept_memory(), exact_products():
-        results = over_cores(counted_somehow, chunks, workers) if device.type == "cpu" else map(counted_somehow, chunks)
+        work = partial(_in_parts, counted)
+        results = over_cores(work, chunks, workers) if device.type == "cpu" else map(work, chunks)
         for done, result in enumerate(results):
             counts[chunks[done]] = result
             if progress is not None:
@@ -237,6 +229,20 @@ def rank(
         relation=torch.cat([relation, relation]),
         seen=torch.cat([seen, seen]),
     )
+
+
+def _in_parts(counted: Callable[[Tensor], Tensor], chunk: Tensor) -> Tensor:
+    """Count a chunk, or its halves where it finds no room.
+
+    Not inside `rank`: a function that knows itself would hold the model until Python looks for such rings.
+    """
+    try:
+        return counted(chunk)
+    except (RuntimeError, MemoryError) as error:
+        if len(chunk) == 1 or not is_no_room(error):
+            raise
+    torch.cuda.empty_cache()  # outside of `except`, whose traceback holds what had no room
+    return torch.cat([_in_parts(counted, half) for half in chunk.chunk(2)])
 
 
 def count_places(
