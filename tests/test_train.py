@@ -94,10 +94,10 @@ def test_a_penalty_keeps_numbers_small():
     assert max(sizes[1:]) < sizes[0]
 
 
-@pytest.mark.parametrize("focus", [0.0, 0.7])
-def test_losses_are_those_of_their_formulas(focus):
+@pytest.mark.parametrize(("focus", "outweigh"), [(0.0, 1.0), (0.7, 1.0), (0.0, 3.0), (0.7, 0.5)])
+def test_losses_are_those_of_their_formulas(focus, outweigh):
     answers, negatives = [0.3, -1.2], [[0.1, 2.0, -0.5], [0.4, 0.0, -3.0]]
-    settings = replace(SMALL, against=3, loss="logistic", focus=focus, margin=1.5)
+    settings = replace(SMALL, against=3, loss="logistic", focus=focus, outweigh=outweigh, margin=1.5)
 
     def sigmoid(x):
         return 1 / (1 + math.exp(-x))
@@ -106,7 +106,7 @@ def test_losses_are_those_of_their_formulas(focus):
     for answer, others in zip(answers, negatives, strict=True):
         shares = [math.exp(focus * other) / sum(math.exp(focus * each) for each in others) for other in others]
         far = sum(share * math.log(sigmoid(-other)) for share, other in zip(shares, others, strict=True))
-        expected["logistic"] -= (math.log(sigmoid(answer)) + far) / 4
+        expected["logistic"] -= (math.log(sigmoid(answer)) + outweigh * far) / (1 + outweigh) / 2
         expected["softmax"] -= math.log(math.exp(answer) / sum(map(math.exp, [answer, *others]))) / 2
         expected["margin"] += sum(max(0, 1.5 - answer + other) for other in others) / 6
     for name, loss in LOSSES.items():
@@ -331,6 +331,8 @@ def test_a_graph_of_one_relation_and_few_triples_trains():
         ({"loss": "margin", "against": "labels"}, "margin loss with labels; give --against a number of negatives"),
         ({"smoothing": 0.1, "against": 5}, "smoothing against 5 negatives; it is for --against all or labels"),
         ({"focus": 1.0}, "focus is for drawn negatives; try --focus 0, or --loss logistic and --against 256"),
+        ({"outweigh": 5.0, "against": 5}, "outweigh is for drawn negatives; try --outweigh 1, or --loss logistic"),
+        ({"outweigh": 0.0}, "outweigh 0.0, expected a number above 0"),
         ({"even": True, "against": "labels"}, "even is for triples, but with --against labels a question counts once"),
         ({"norm": 3}, "norm 3, expected 1 or 2"),
         ({"epochs": 0}, "epochs 0, expected a whole number of at least 1"),

@@ -16,9 +16,13 @@ from procrustes_kge.train_settings import TrainSettings
 def logistic(
     answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
 ) -> Float[Tensor, " b"]:
-    """Return −½ (log σ(answer) + Σ w log σ(−negative)), the weights softmax(focus · score), held fixed."""
-    shares = (settings.focus * negatives.detach()).softmax(dim=1)
-    return -(logsigmoid(answers) + (shares * logsigmoid(-negatives)).sum(dim=1)) / 2
+    """Return −(log σ(answer) + v Σ w log σ(−negative)) / (1 + v), the weights w = softmax(focus · score), held fixed.
+
+    With `outweigh` v = 1 negatives count as much as the answer, whatever their number; where v is their number and
+    there is no focus, every one of them does.
+    """
+    shares, weight = (settings.focus * negatives.detach()).softmax(dim=1), settings.outweigh
+    return -(logsigmoid(answers) + weight * (shares * logsigmoid(-negatives)).sum(dim=1)) / (1 + weight)
 
 
 def softmax(

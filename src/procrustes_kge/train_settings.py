@@ -32,6 +32,7 @@ class TrainSettings:
     ] = "softmax"
     margin: Annotated[float, "distance up to which an entity is an answer, or by which answers are to be better"] = 6.0
     focus: Annotated[float, "how much the nearest negatives count more (self-adversarial); 0: all alike"] = 0.0
+    outweigh: Annotated[float, "what all negatives of an answer weigh together, itself being 1 (logistic loss)"] = 1.0
     smoothing: Annotated[float, "share of the certainty of labels that is given to all entities alike"] = 0.0
     even: Annotated[bool, "triples count less, the more answers their two questions have: by the root of it"] = False
     penalty: Annotated[Literal["none", "n2", "n3", "dura"], "what keeps the numbers of a triple small"] = "none"
@@ -73,7 +74,7 @@ class TrainSettings:
         check_whole(self, ("kernel", "filters", "height", "permutations"), least=1)
         check_whole(self, ("layers", "blocks", "input_dim", "most"), least=1)
         check_whole(self, ("patience",), least=0)
-        for name in ("learning_rate", "rate_decay", "spread"):
+        for name in ("learning_rate", "rate_decay", "spread", "outweigh"):
             check_range(self, name, 1000, above=True)
         for name in ("margin", "focus", "decay"):
             check_range(self, name, 1000)
@@ -90,8 +91,10 @@ class TrainSettings:
             raise InputError(f"smoothing against {self.against} negatives; it is for --against all or labels")
         if self.even and self.against == "labels":
             raise InputError("even is for triples, but with --against labels a question counts once; try --no-even")
-        if self.focus and not (isinstance(self.against, int) and self.loss == "logistic"):
-            raise InputError("focus is for drawn negatives; try --focus 0, or --loss logistic and --against 256")
+        for name, plain in (("focus", 0), ("outweigh", 1)):
+            if getattr(self, name) != plain and not (isinstance(self.against, int) and self.loss == "logistic"):
+                instead = f"--{name} {plain}, or --loss logistic and --against 256"
+                raise InputError(f"{name} is for drawn negatives; try {instead}")
 
     @property
     def segments(self) -> int:
