@@ -72,11 +72,21 @@ _OTE = replace(_DRAWN, model="ote", dim=400, even=True)
 
 PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     "transe": (
-        replace(_TRANSE, dim=256, norm=2, step="adagrad", learning_rate=0.25, input_dropout=0.25),
+        replace(
+            _TRANSE,
+            dim=256,
+            against=2048,
+            batch=2048,
+            norm=2,
+            step="adagrad",
+            learning_rate=0.25,
+            epochs=80,
+            input_dropout=0.25,
+        ),
         replace(_TRANSE, dim=128, learning_rate=0.001, rate_decay=0.9, epochs=20),
     ),
     "distmult": (replace(_DISTMULT, penalty="dura", decay=0.05), replace(_DISTMULT, decay=0.02)),
-    "complex": (_COMPLEX, replace(_COMPLEX, decay=0.05, epochs=30)),
+    "complex": (replace(_COMPLEX, penalty="dura", batch=256, epochs=30), replace(_COMPLEX, decay=0.05, epochs=30)),
     "rgcn": (replace(_RGCN, batch=2048, epochs=25), replace(_RGCN, batch=4096, epochs=15)),
     "conve": (
         replace(
@@ -85,8 +95,8 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
             height=16,
             loss="softmax",
             smoothing=0.0,
-            batch=1024,
-            learning_rate=0.0016,
+            batch=2048,
+            learning_rate=0.0022,
             rate_decay=0.975,
             epochs=80,
             input_dropout=0.1,
@@ -94,17 +104,18 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
             query_dropout=0.15,
         ),
         replace(
-            _against_all(_CONVE, 0.001),
+            _against_all(_CONVE, 0.0014),
             dim=288,
             height=12,
-            smoothing=0.3,
+            smoothing=0.5,
+            batch=2048,
             input_dropout=0.3,
             feature_dropout=0.4,
             query_dropout=0.5,
         ),
     ),
     "a2n": (
-        replace(_A2N, most=32, decay=0.2, edge_dropout=0.6),
+        replace(_A2N, most=32, decay=0.2, batch=256, edge_dropout=0.6),
         replace(
             _A2N,
             most=64,
@@ -163,22 +174,26 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
         ),
     ),
     "roth": (
-        replace(_ROTH, even=True, learning_rate=0.003, rate_decay=0.95, epochs=70),
+        replace(_ROTH, even=True, focus=0.5, learning_rate=0.003, rate_decay=0.95, epochs=70),
         replace(_ROTH, rate_decay=0.94, epochs=30),
     ),
     "rotate": (
         replace(_ROTATE, dim=1000, margin=6.0),
-        replace(_ROTATE, dim=2000, margin=9.0, against=512, learning_rate=0.0002, rate_decay=0.965, epochs=58),
+        replace(_ROTATE, dim=2000, margin=9.0, against=512, learning_rate=0.0001, rate_decay=0.98, epochs=100),
     ),
     "ote": (
         replace(_OTE, group=4, margin=5.0, learning_rate=0.001, epochs=80),
-        replace(_OTE, group=20, margin=15.0, learning_rate=0.002, against=512, epochs=90),
+        replace(_OTE, group=20, margin=15.0, focus=0.5, learning_rate=0.002, against=512, epochs=90),
     ),
 }
 
-for _name, *_schedules in (("rotate", (40, 0.97), (85, 0.978)), ("ote", (50, 0.96), (30, 0.94))):
+# Learning rate, epochs, and what the rate is multiplied by, on the two kinds of graphs.
+for _name, *_schedules in (
+    ("rotate", (0.0003, 40, 0.97), (0.0002, 85, 0.978)),
+    ("ote", (0.001, 50, 0.96), (0.002, 30, 0.94)),
+):
     _few, _many = (
-        replace(settings, focus=0.0, against=256, epochs=epochs, rate_decay=rate_decay)
-        for settings, (epochs, rate_decay) in zip(PUBLISHED[_name], _schedules, strict=True)
+        replace(settings, focus=0.0, against=256, learning_rate=rate, epochs=epochs, rate_decay=rate_decay)
+        for settings, (rate, epochs, rate_decay) in zip(PUBLISHED[_name], _schedules, strict=True)
     )
     PUBLISHED[f"{_name}-paper"] = _few, _many
