@@ -1,21 +1,23 @@
-"""Rows of the paper's table, as `procrustes bench table` writes them, or a search by validation.
+"""Rows of the paper's table, as `procrustes bench table` writes them, and the tries by which validation chose settings.
 
-python benchmarks/baselines.py complex-wn18rr          one row: train, rank, write complex-wn18rr.json
-python benchmarks/baselines.py complex-wn18rr --valid --set decay=0.05 --set epochs=30     look at validation alone
+python benchmarks/baselines.py complex-wn18rr                     train, rank, write complex-wn18rr.json
+python benchmarks/baselines.py complex-wn18rr --try "decay=0.05 epochs=30" --try batch=256      look at validation alone
 
 It needs no more than PyTorch, numpy, jaxtyping and safetensors. Rows whose file is there are left alone, unless they
-are named. `python benchmarks/tables.py table` makes a table of them.
+are named. Every try is added to tried.json. `python benchmarks/tables.py table` makes a table of the rows, `tried` one
+of the tries.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from itertools import product
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import records
 from procrustes_kge import InputError, read_graph, recipe
-from procrustes_kge.ranking import figure
 from procrustes_kge.recipes import Settings, has_setting
 from procrustes_kge.table import Row, filled, missing, table_rows, trained
 
@@ -36,16 +38,26 @@ def parsed(settings: Settings, change: str) -> dict[str, Any]:
         raise InputError(f"{name} {value!r}, expected a {'whole ' if kind is int else ''}number") from None
 
 
-def validated(row: Row, changes: list[str], device: str) -> str:
-    """Train a row with some settings changed and return a line on how it ranks the validation triples."""
-    plain = recipe(row.recipe)
-    values = {name: value for each in changes for name, value in parsed(plain, each).items()}
-    graph = read_graph(row.dataset)
-    settings = recipe(row.recipe, graph, **{"device": device, **values})
-    report = trained(graph, settings, row.recipe, ["valid"])
-    found, seconds = report["metrics"]["valid"], report["footprint"]["seconds"]
-    cost = f"{report['epochs']} epochs in {seconds:.0f} s"
-    return f"{row.name:<24}{' '.join(changes)}   valid {figure(found['mrr'])}   {cost}"
+def tried(row: Row, words: str, device: str) -> dict[str, Any]:
+    """Train a row with some settings changed, and return how it ranks the validation triples."""
+    graph, plain = read_graph(row.dataset), recipe(row.recipe)
+    changes = {name: value for each in words.split() for name, value in parsed(plain, each).items()}
+    report = trained(graph, recipe(row.recipe, graph, **{"device": device, **changes}), row.recipe, ["valid"])
+    return {
+        "row": row.name,
+        "changes": changes,
+        "valid_mrr": report["metrics"]["valid"]["mrr"],
+        "epochs": report["epochs"],
+        "seconds": report["footprint"]["seconds"],
+        "device": report["device"],
+    }
+
+
+def remember(found: dict[str, Any], folder: Path) -> None:
+    """Add a try to those that were made before."""
+    file = folder / "tried.json"
+    before = json.loads(file.read_text(encoding="utf-8"))["tries"] if file.exists() else []
+    records.write("tried", {"tries": [*before, found]}, folder)
 
 
 def main() -> None:
@@ -53,19 +65,26 @@ def main() -> None:
     parser.add_argument(
         "rows", nargs="*", metavar="ROW", help="RECIPE-DATASET; where none is named, all without a file"
     )
-    parser.add_argument("--valid", action="store_true", help="look at validation alone, and write nothing")
-    parser.add_argument("--set", action="append", default=[], metavar="SETTING=VALUE", dest="changes")
+    parser.add_argument(
+        "--try",
+        action="append",
+        default=[],
+        metavar="CHANGES",
+        dest="tries",
+        help="settings to change, such as 'decay=0.05 epochs=30': look at validation alone",
+    )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--folder", type=Path, default=records.RESULTS)
     parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
     arguments = parser.parse_args()
-    if arguments.changes and not arguments.valid:
-        parser.error("--set is for --valid: a row of the table is a recipe as it is")
     try:
         rows = table_rows(arguments.rows) if arguments.rows else missing(table_rows(), arguments.folder)
-        if arguments.valid:
-            for row in rows:
-                print(validated(row, arguments.changes, arguments.device), flush=True)
+        for row, words in product(rows, arguments.tries):
+            found = tried(row, words, arguments.device)
+            remember({"commit": arguments.commit, **found}, arguments.folder)
+            cost = f"{found['epochs']} epochs in {found['seconds']:.0f} s"
+            print(f"{row.name:<24}{words}   valid {found['valid_mrr']:.4f}   {cost}", flush=True)
+        if arguments.tries:
             return
         lines = []
         for line in filled(rows, arguments.folder, arguments.device, arguments.commit):

@@ -3,6 +3,7 @@
 python benchmarks/tables.py                     the README's results
 python benchmarks/tables.py table               the paper's table with our figures, for the README
 python benchmarks/tables.py best                the baselines beside their best published figures, for docs/baselines.md
+python benchmarks/tables.py tried               what was tried with the baselines, for docs/baselines.md
 python benchmarks/tables.py default             which recipe is best within a minute, for docs/negatives.md
 python benchmarks/tables.py restoring           what leaving the rotations out costs, for docs/negatives.md
 python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking beside their floors, for docs/speed.md
@@ -22,6 +23,7 @@ from statistics import mean
 from typing import Any
 
 import records
+from procrustes_kge.printed import DATASETS
 from procrustes_kge.ranking import figure
 from procrustes_kge.table import MISSING, Row, as_markdown, read_line, table_rows
 
@@ -89,6 +91,19 @@ def best_table() -> str:
             short = found is not None and found.mrr < theirs - SHORT
             cells += [(figure(found.mrr) if found else MISSING) + (" ▾" if short else ""), figure(theirs)]
         lines.append(f"| {' | '.join([*cells, by])} |")
+    return "\n".join(lines)
+
+
+def tried_table() -> str:
+    """Return, in Markdown, the validation MRR of what was tried with the baselines, row after row of the table."""
+    lines = ["| validation MRR | changed | then | the row has |", "|---|---|---|---|"]
+    tries = json.loads((records.RESULTS / "tried.json").read_text(encoding="utf-8"))["tries"]
+    for row in table_rows():
+        for each in (each for each in tries if each["row"] == row.name):
+            words = ", ".join(_flag(name, value) for name, value in each["changes"].items())
+            kept = json.loads(row.file(records.RESULTS).read_text(encoding="utf-8"))["runs"][0]
+            mrrs = [f"{mrr:.4f}".lstrip("0") for mrr in (each["valid_mrr"], kept["metrics"]["valid"]["mrr"])]
+            lines.append(f"| {DATASETS[row.dataset]}, {row.title} | {words} | {' | '.join(mrrs)} |")
     return "\n".join(lines)
 
 
@@ -247,6 +262,7 @@ if __name__ == "__main__":
         "results": results_table,
         "table": paper_table,
         "best": best_table,
+        "tried": tried_table,
         "default": default_table,
         "restoring": restoring_table,
         "search": search_table,

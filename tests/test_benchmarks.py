@@ -1,13 +1,15 @@
 """Laws of the benchmark scripts: what they are told in words, and that no two of them write the same file."""
 
 import importlib
+import json
 from pathlib import Path
 
 import pytest
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.recipes import recipe
-from procrustes_kge.table import table_rows
+from procrustes_kge.table import Row, table_rows
+from toys import rotated_graph
 
 SCRIPTS = Path(__file__).parents[1] / "benchmarks"
 
@@ -52,6 +54,30 @@ def test_a_change_that_makes_no_sense_is_refused(change, message, script):
     with pytest.raises(InputError) as caught:
         script("baselines").parsed(recipe("complex"), change)
     assert str(caught.value) == message
+
+
+def test_every_try_is_remembered(script, tmp_path):
+    baselines = script("baselines")
+    for number in (1, 2):
+        baselines.remember({"row": "transe-wn18rr", "changes": {"dim": number}}, tmp_path)
+    tries = json.loads((tmp_path / "tried.json").read_text(encoding="utf-8"))["tries"]
+    assert [each["changes"]["dim"] for each in tries] == [1, 2]
+
+
+def test_a_try_is_ranked_on_validation_alone(script, monkeypatch):
+    baselines, seen = script("baselines"), []
+    monkeypatch.setattr(baselines, "read_graph", lambda name: rotated_graph())
+
+    def trained(graph, settings, name, splits):
+        seen.append((settings, name, splits))
+        return {"metrics": {"valid": {"mrr": 0.25}}, "footprint": {"seconds": 3.0}, "epochs": 7, "device": "a machine"}
+
+    monkeypatch.setattr(baselines, "trained", trained)
+    found = baselines.tried(Row("complex", "wn18rr"), "decay=0.5 epochs=9", "cpu")
+    assert found["changes"] == {"decay": 0.5, "epochs": 9}
+    assert (found["valid_mrr"], found["seconds"], found["epochs"]) == (0.25, 3.0, 7)
+    ((settings, name, splits),) = seen
+    assert (settings.decay, settings.epochs, settings.device, name, splits) == (0.5, 9, "cpu", "complex", ["valid"])
 
 
 def test_no_other_script_writes_a_row_of_the_table(script):

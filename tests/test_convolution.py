@@ -253,7 +253,7 @@ def test_it_starts_without_biases_and_drops_at_the_shares_given(name):
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        (ConvE, {"dim": 205}, "dimension 205 does not divide into 10 rows; try 200 or 210"),
+        (ConvE, {"dim": 205}, "dimension 205 does not divide into 10 rows; try 200 or 210, or another --height"),
         (ConvE, {"dim": 5}, "dimension 5 does not divide into 10 rows; try 10"),
         (ConvE, {"dim": 20}, "dimension 20 in 10 rows makes an image of 20 by 2, expected .* kernel's 3; try kernel 2"),
         (ConvE, {"height": 0}, "height 0, expected a whole number of at least 1"),

@@ -8,9 +8,10 @@ import pytest
 
 from procrustes_kge.baselines import BASELINES
 from procrustes_kge.errors import InputError
+from procrustes_kge.printed import DATASETS, NAMES, PAPER
 from procrustes_kge.published import PUBLISHED
 from procrustes_kge.recipes import recipe
-from procrustes_kge.table import DATASETS, NAMES, PAPER, table_rows
+from procrustes_kge.table import table_rows
 from procrustes_kge.train import built, train
 from procrustes_kge.train_settings import TrainSettings
 from toys import random_graph

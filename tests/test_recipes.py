@@ -206,6 +206,12 @@ UNUSED = [
     ("tucker", {"dim": 20, "norm": 2}, f"norm is no setting of {OF_TUCKER}"),
     ("tucker", {"kernel": 7}, f"kernel is no setting of {OF_TUCKER}"),
     ("tucker", {"margin": 2.0}, f"margin is no setting of {OF_TUCKER}; a margin is for --loss margin"),
+    (
+        "transe",
+        {"margin": 2.0},
+        "a margin of all scores does nothing to a softmax; try --loss logistic or margin",
+    ),
+    ("distmult", {"shared": True}, "shared against all, where no negatives are drawn; try --against 1024"),
     ("rotate", {"penalty": "n3"}, "penalty n3 with decay 0 does nothing; give a --decay such as 0.05"),
     ("complex", {"penalty": "n2", "decay": 0.0}, "penalty n2 with decay 0 does nothing; give a --decay such as 0.05"),
     ("rotate", {"decay": 0.1}, "decay 0.1 without a penalty does nothing; give a --penalty such as n3"),
@@ -222,7 +228,8 @@ def test_a_change_that_would_change_nothing_is_refused(name, changes, message):
 @pytest.mark.parametrize(
     ("name", "changes"),
     [
-        ("transe", {"norm": 2, "inverses": False, "margin": 3.0}),
+        ("transe", {"norm": 1, "inverses": False}),
+        ("transe", {"loss": "logistic", "margin": 3.0, "shared": False}),
         ("complex", {"against": 5, "loss": "margin", "margin": 2.0}),
         ("complex", {"decay": 0.0}),  # no penalty, in another way
         ("rotate", {"penalty": "n3", "decay": 0.1}),

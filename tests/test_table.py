@@ -1,6 +1,7 @@
 """Laws of the paper's table: every recipe has a row, a row is trained once, and one that fails stops no other."""
 
 import json
+import math
 import re
 import subprocess
 from dataclasses import replace
@@ -12,13 +13,11 @@ from procrustes_kge import cli, table
 from procrustes_kge.baselines import BASELINES
 from procrustes_kge.cli import main
 from procrustes_kge.errors import InputError
+from procrustes_kge.printed import DATASETS, NAMES, PAPER
 from procrustes_kge.published import PUBLISHED
 from procrustes_kge.recipes import OWN, learn, recipe
 from procrustes_kge.table import (
     COLUMNS,
-    DATASETS,
-    NAMES,
-    PAPER,
     Figures,
     Line,
     Row,
@@ -46,7 +45,12 @@ def learn_a_little(graph, settings, report=None):
     return learn(graph, replace(settings, dim=20, epochs=1, **small), report)
 
 
-def fill(rows, folder, learn=learn_a_little, read=lambda name: GRAPH):
+def small_graph(name):
+    """Return a small graph by the name of any dataset."""
+    return replace(GRAPH, name=name)
+
+
+def fill(rows, folder, learn=learn_a_little, read=small_graph):
     """Fill rows from a small graph, on the CPU."""
     return list(filled(rows, folder, "cpu", "a commit", read, learn))
 
@@ -55,11 +59,12 @@ def unwanted(graph, settings, report=None):
     raise AssertionError("nothing is to be trained")
 
 
-def run_like(mrr, seconds=1.0):
+def run_like(mrr, seconds=1.0, recipe="fast", dataset="wn18rr"):
     """Return as much of a report as a table looks at."""
     test = {"mrr": mrr, "hits@1": 0.1, "hits@3": 0.2, "hits@10": 0.3}
     footprint = {"seconds": seconds, "g_co2": 0.5}
-    return {"metrics": {"test": test}, "footprint": footprint, "epochs": 3, "device": "a machine"}
+    about = {"recipe": recipe, "dataset": dataset, "epochs": 3, "device": "a machine"}
+    return {**about, "metrics": {"test": test}, "footprint": footprint}
 
 
 # Rows.
@@ -196,7 +201,7 @@ def test_a_dataset_that_cannot_be_read_fails_its_rows_alone(tmp_path):
     def read(name):
         if name == "wn18rr":
             raise InputError("cannot download it")
-        return GRAPH
+        return small_graph(name)
 
     first, second = fill(table_rows(["distmult"]), tmp_path, read=read)
     assert first.problem == "cannot download it"
@@ -223,10 +228,59 @@ def test_a_file_without_figures_is_told(content, tmp_path):
         read_line(Row("fast", "wn18rr"), tmp_path)
 
 
-def test_the_commit_is_that_of_a_checkout(monkeypatch):
-    found = commit()
-    assert found is None or len(found) == 40
+@pytest.mark.parametrize(
+    ("run", "problem"),
+    [
+        (run_like(0.3, recipe="complex"), "it is of complex on wn18rr"),
+        (run_like(0.3, dataset="fb15k-237"), "it is of fast on fb15k-237"),
+        (run_like(math.nan), "one of them is no number"),
+    ],
+)
+def test_figures_of_another_row_or_of_none_are_told(run, problem, tmp_path):
+    write_result(tmp_path / "fast-wn18rr.json", {"commit": None, "runs": [run]})
+    with pytest.raises(InputError, match=rf"fast-wn18rr.json: holds no figures of a row \({problem}\); remove it"):
+        read_line(Row("fast", "wn18rr"), tmp_path)
 
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """Have the table believe that its package lies in a checkout of its own, and return a way to ask git there."""
+
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        return subprocess.run(
+            ["git", "-C", str(tmp_path), *who, *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    monkeypatch.setattr(table, "__file__", str(tmp_path / "package" / "table.py"))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    try:
+        git("init", "-q")
+    except FileNotFoundError:
+        pytest.skip("there is no git here")
+    return git
+
+
+def test_the_commit_is_that_of_a_checkout_and_changes_are_told(checkout, tmp_path):
+    assert commit() is None  # nothing is checked in yet
+    checkout("add", "-A")
+    checkout("commit", "-qm", "all")
+    assert commit() == checkout("rev-parse", "HEAD")
+    (tmp_path / "result.json").touch()  # beside the package: it was not trained by that
+    assert commit() == checkout("rev-parse", "HEAD")
+    (tmp_path / "package" / "__init__.py").write_text("changed = True")
+    assert commit() == checkout("rev-parse", "HEAD") + " and changes"
+
+
+def test_a_package_inside_another_checkout_has_no_commit(checkout, tmp_path):
+    (tmp_path / "other.py").touch()
+    checkout("add", "other.py")
+    checkout("commit", "-qm", "another project")
+    assert commit() is None
+
+
+def test_without_git_there_is_no_commit(monkeypatch):
     def no_git(*_, **__):
         raise FileNotFoundError
 
@@ -299,7 +353,7 @@ def test_grams_are_as_long_as_they_need_be(amount, shown):
 def bench(tmp_path, monkeypatch, capsys):
     """Run `bench table` in a folder of its own, on a small graph and with little training; return what it says."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "read_with_bar", lambda name: GRAPH)
+    monkeypatch.setattr(cli, "read_with_bar", small_graph)
     monkeypatch.setattr(cli, "learn_with_bar", learn_a_little)
 
     def call(*arguments, code=0):
@@ -329,7 +383,10 @@ def test_the_command_trains_what_is_missing_and_prints_the_table(bench, tmp_path
 
 
 def test_printing_trains_nothing(bench, tmp_path):
-    write_result(tmp_path / "mine" / "rotate-fb15k-237.json", {"commit": None, "runs": [run_like(0.3)]})
+    write_result(
+        tmp_path / "mine" / "rotate-fb15k-237.json",
+        {"commit": None, "runs": [run_like(0.3, recipe="rotate", dataset="fb15k-237")]},
+    )
     printed = bench("--print", "--folder", "mine")
     assert len(printed.splitlines()) == len(table_rows()) + 6  # two headings, two empty lines, two notes
     assert re.search(r"RotatE +\.300 +\.100 ", printed)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 import weakref
 from dataclasses import replace
 
@@ -114,6 +115,18 @@ def test_losses_are_those_of_their_formulas(focus, outweigh):
         assert found == pytest.approx(expected[name], rel=1e-5)
 
 
+@pytest.mark.parametrize("changes", [{"against": "all"}, {"against": "labels"}, {"against": 4}])
+def test_batches_are_no_larger_than_their_scores_have_room_for(monkeypatch, changes):
+    graph = random_graph(6, 2, 20)
+    settings = replace(SMALL, model="complex", batch="full", **changes)
+    compared = changes["against"] if isinstance(changes["against"], int) else len(graph.entities)
+    monkeypatch.setattr(sys.modules["procrustes_kge.train"], "SCORES_AT_ONCE", 5 * compared)
+    training = _Training(graph, settings, torch.device("cpu"))
+    sizes = [len(batch[0]) for batch in training.batches()]
+    assert max(sizes) <= 5
+    assert sum(sizes) == (len(training.labels.keys) if changes["against"] == "labels" else 2 * len(graph.train))
+
+
 def one_step(**changes):
     """Return an untrained training of a small graph, its loss, and the scores that the loss is of."""
     graph = random_graph(6, 2, 20)
@@ -152,6 +165,25 @@ def test_answers_told_twice_count_once():
     (batch,) = training.batches()
     assert len(batch[1]) == 32 > len(training.labels.answers)
     assert training.by_labels(*batch).item() == pytest.approx(loss, rel=1e-5)
+
+
+def test_training_leaves_the_generators_as_they_were():
+    on_a_gpu = torch.cuda.is_available()
+    states = (torch.get_rng_state, *([torch.cuda.get_rng_state] if on_a_gpu else []))
+    for device in ("cpu", *(["cuda"] if on_a_gpu else [])):
+        before = [state() for state in states]
+        train(random_graph(6, 2, 20), replace(SMALL, model="complex", epochs=1, device=device))
+        assert all(map(torch.equal, before, [state() for state in states]))
+
+
+def test_a_model_that_wants_what_is_no_setting_is_told(monkeypatch):
+    class Winged(BASELINES["complex"]):
+        def __init__(self, entities, relations, wings):
+            super().__init__(entities, relations)
+
+    monkeypatch.setitem(BASELINES, "winged", Winged)
+    with pytest.raises(InputError, match="winged is built with wings, which is no setting; add it to TrainSettings"):
+        train(random_graph(6, 2, 20), replace(SMALL, model="winged"))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
@@ -245,8 +277,6 @@ def test_a_model_that_sees_neighbours_is_told_which_answer_to_hide(monkeypatch):
     assert told
     for heads, relations, answers in told:
         assert known.hold(heads, relations, answers[:, None]).all()
-    with pytest.raises(InputError, match="a2n would see all answers of a question at once; try --against all"):
-        train(graph, replace(SMALL, model="a2n", against="labels"))
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, "full"])
@@ -330,10 +360,14 @@ def test_a_graph_of_one_relation_and_few_triples_trains():
         ({"loss": "logistic"}, "logistic loss against all entities; try --loss softmax, or --against labels"),
         ({"loss": "margin", "against": "labels"}, "margin loss with labels; give --against a number of negatives"),
         ({"smoothing": 0.1, "against": 5}, "smoothing against 5 negatives; it is for --against all or labels"),
-        ({"focus": 1.0}, "focus is for drawn negatives; try --focus 0, or --loss logistic and --against 256"),
-        ({"outweigh": 5.0, "against": 5}, "outweigh is for drawn negatives; try --outweigh 1, or --loss logistic"),
+        (
+            {"focus": 1.0},
+            "focus is for logistic loss with drawn negatives; try --focus 0, or --loss",
+        ),
+        ({"outweigh": 5.0, "against": 5}, "outweigh is for logistic loss with drawn negatives; try --outweigh 1, or"),
         ({"outweigh": 0.0}, "outweigh 0.0, expected a number above 0"),
         ({"even": True, "against": "labels"}, "even is for triples, but with --against labels a question counts once"),
+        ({"model": "a2n", "against": "labels"}, "a2n would see all answers of a question at once; try --against all"),
         ({"norm": 3}, "norm 3, expected 1 or 2"),
         ({"epochs": 0}, "epochs 0, expected a whole number of at least 1"),
         ({"learning_rate": 0.0}, "learning rate 0.0, expected a number above 0"),

@@ -31,11 +31,23 @@ def _whole(name: str, value: Any, words: list[str]) -> int:
 
 
 def check_whole(settings: Any, names: Iterable[str], least: int) -> None:
+    """Refuse fields that are too small or not whole."""
+    check_numbers(least, **{name: getattr(settings, name) for name in names})
+
+
+def check_numbers(least: int, **numbers: Any) -> None:
     """Refuse numbers that are too small or not whole."""
-    for name in names:
-        value = getattr(settings, name)
+    for name, value in numbers.items():
         if not isinstance(value, int) or value < least:
-            raise InputError(f"{spoken(name)} {getattr(settings, name)}, expected a whole number of at least {least}")
+            raise InputError(f"{spoken(name)} {value}, expected a whole number of at least {least}")
+
+
+def check_odd(**numbers: int) -> None:
+    """Refuse even numbers, and name their neighbours."""
+    for name, value in numbers.items():
+        if value % 2 == 0:
+            tries = " or ".join(str(each) for each in (value - 1, value + 1) if each > 0)
+            raise InputError(f"{spoken(name)} {value}, expected an odd number, which has a middle; try {tries}")
 
 
 def check_range(settings: Any, name: str, most: float, above: bool = False, example: float | None = None) -> None:
@@ -53,11 +65,12 @@ def check_segments(dim: int, segment: int, groups: int = 1) -> None:
     check_divides(dim, segment * groups, f"{parts} of {segment}")
 
 
-def check_divides(dim: int, by: int, what: str) -> None:
-    """Refuse a vector that cannot be cut into equal parts, and name the nearest that can."""
+def check_divides(dim: int, by: int, what: str, setting: str | None = None) -> None:
+    """Refuse a vector that cannot be cut into equal parts; name the nearest that can, and what else may be set."""
     if dim % by:
         below = dim - dim % by
         tries = " or ".join(str(each) for each in (below, below + by) if each > 0)
+        tries += f", or another --{setting}" if setting else ""
         raise InputError(f"dimension {dim} does not divide into {what}; try {tries}")
 
 

@@ -449,6 +449,7 @@ def bench_table(
     """
     if markdown and as_json:
         raise InputError("--markdown and --json: give one")
+    choose_device(device)
     rows = table_rows(only or ())
     lines = {row: read_line(row, folder) for row in rows}  # before any is trained: one may be damaged
     todo = [] if just_print else missing(rows, folder)

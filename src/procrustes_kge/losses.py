@@ -47,7 +47,7 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, TrainSettings], Tensor]] = {
 }
 
 
-def told(scores: Float[Tensor, "b n"], labels: Float[Tensor, "b n"], settings: TrainSettings) -> Float[Tensor, ""]:
+def of_labels(scores: Float[Tensor, "b n"], labels: Float[Tensor, "b n"], settings: TrainSettings) -> Float[Tensor, ""]:
     """Return the loss of questions with all their answers, labelled 1, per question.
 
     Where each entity is judged alone, a score of zero is that of any one, an answer once in so many: ranks do not

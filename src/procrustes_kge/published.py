@@ -48,6 +48,11 @@ def _against_all(settings: TrainSettings, learning_rate: float) -> TrainSettings
     )
 
 
+def _alike(settings: TrainSettings, rate_decay: float, epochs: int) -> TrainSettings:
+    """Return settings of the paper's protocol: fewer negatives, which all weigh alike."""
+    return replace(settings, against=256, focus=0.0, rate_decay=rate_decay, epochs=epochs)
+
+
 _TRANSE = replace(_DRAWN, model="transe", loss="softmax", focus=0.0, rate_decay=1.0)
 _DISTMULT = replace(_ALL, model="distmult", dim=512, query_dropout=0.4, learning_rate=0.2, epochs=30)
 _COMPLEX = replace(_ALL, model="complex", dim=2000)
@@ -67,8 +72,16 @@ _TUCKER = replace(_LABELS, model="tucker")
 _QUATE = replace(_ALL, model="quate", dim=2000, patience=4)
 _INTERACTE = replace(_LABELS, model="interacte", filters=96, input_dropout=0.2)
 _ROTH = replace(_DRAWN, model="roth", dim=500, learning_rate=0.002)
-_ROTATE = replace(_DRAWN, model="rotate", even=True, learning_rate=0.0003, inverses=False)
+_ROTATE = replace(_DRAWN, model="rotate", even=True, inverses=False)
+_ROTATES = (
+    replace(_ROTATE, dim=1000, margin=6.0, learning_rate=0.0003),
+    replace(_ROTATE, dim=2000, margin=9.0, learning_rate=0.0002, against=512),
+)
 _OTE = replace(_DRAWN, model="ote", dim=400, even=True)
+_OTES = (
+    replace(_OTE, group=4, margin=5.0, learning_rate=0.001),
+    replace(_OTE, group=20, margin=15.0, learning_rate=0.002, against=512),
+)
 
 PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
     "transe": (
@@ -177,23 +190,8 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
         replace(_ROTH, even=True, focus=0.5, learning_rate=0.003, rate_decay=0.95, epochs=70),
         replace(_ROTH, rate_decay=0.94, epochs=30),
     ),
-    "rotate": (
-        replace(_ROTATE, dim=1000, margin=6.0),
-        replace(_ROTATE, dim=2000, margin=9.0, against=512, learning_rate=0.0001, rate_decay=0.98, epochs=100),
-    ),
-    "ote": (
-        replace(_OTE, group=4, margin=5.0, learning_rate=0.001, epochs=80),
-        replace(_OTE, group=20, margin=15.0, focus=0.5, learning_rate=0.002, against=512, epochs=90),
-    ),
+    "rotate": (_ROTATES[0], replace(_ROTATES[1], learning_rate=0.0001, rate_decay=0.98, epochs=100)),
+    "rotate-paper": (_alike(_ROTATES[0], 0.97, 40), _alike(_ROTATES[1], 0.978, 85)),
+    "ote": (replace(_OTES[0], epochs=80), replace(_OTES[1], focus=0.5, epochs=90)),
+    "ote-paper": (_alike(_OTES[0], 0.96, 50), _alike(_OTES[1], 0.94, 30)),
 }
-
-# Learning rate, epochs, and what the rate is multiplied by, on the two kinds of graphs.
-for _name, *_schedules in (
-    ("rotate", (0.0003, 40, 0.97), (0.0002, 85, 0.978)),
-    ("ote", (0.001, 50, 0.96), (0.002, 30, 0.94)),
-):
-    _few, _many = (
-        replace(settings, focus=0.0, against=256, learning_rate=rate, epochs=epochs, rate_decay=rate_decay)
-        for settings, (rate, epochs, rate_decay) in zip(PUBLISHED[_name], _schedules, strict=True)
-    )
-    PUBLISHED[f"{_name}-paper"] = _few, _many

@@ -173,6 +173,10 @@ def _check_used(settings: TrainSettings, changes: dict[str, Any]) -> None:
             hint = "; a margin is for --loss margin" if change == "margin" else ""
             has = ", ".join(map(spoken, own))
             raise InputError(f"{spoken(change)} is no setting of {settings.model}, which has of its own: {has}{hint}")
+    if "margin" in changes and settings.loss == "softmax":
+        raise InputError("a margin of all scores does nothing to a softmax; try --loss logistic or margin")
+    if changes.get("shared") and not isinstance(settings.against, int):
+        raise InputError(f"shared against {settings.against}, where no negatives are drawn; try --against 1024")
     if "penalty" in changes and settings.penalty != "none" and not settings.decay:
         raise InputError(f"penalty {settings.penalty} with decay 0 does nothing; give a --decay such as 0.05")
     if settings.penalty == "none" and changes.get("decay"):

@@ -13,9 +13,10 @@ import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
+from math import isfinite
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -26,6 +27,7 @@ from procrustes_kge.fit import Progress, Report
 from procrustes_kge.footprint import measure
 from procrustes_kge.graph import Graph
 from procrustes_kge.model import Procrustes
+from procrustes_kge.printed import DATASETS, NAMES, PAPER, Printed
 from procrustes_kge.published import PUBLISHED
 from procrustes_kge.ranking import evaluate, figure
 from procrustes_kge.reading import read_graph
@@ -37,58 +39,6 @@ Learn = Callable[[Graph, Settings, Report | None], Procrustes | Trained]
 SEEDS = 3  # of our own recipes; a baseline has one
 NEAR = 0.01  # how far an MRR may be from the paper's without a mark
 MARK, MISSING = "*", "–"
-
-
-class Printed(NamedTuple):
-    """What the paper prints of a model on a dataset, its minutes and grams on a GTX 1080 Ti."""
-
-    mrr: float
-    minutes: int
-    g_co2: int
-
-
-DATASETS = {"wn18rr": "WN18RR", "fb15k-237": "FB15k-237"}
-# Of each model, or recipe of our own, on the two datasets.
-PAPER: dict[str, tuple[Printed, Printed]] = {
-    "transe": (Printed(0.226, 85, 367), Printed(0.294, 96, 370)),
-    "distmult": (Printed(0.430, 79, 309), Printed(0.241, 91, 350)),
-    "complex": (Printed(0.440, 130, 493), Printed(0.247, 121, 534)),
-    "rgcn": (Printed(0.417, 138, 572), Printed(0.248, 152, 598)),
-    "conve": (Printed(0.430, 840, 3702), Printed(0.325, 1007, 4053)),
-    "a2n": (Printed(0.450, 203, 758), Printed(0.317, 229, 751)),
-    "sacn": (Printed(0.470, 1539, 5342), Printed(0.352, 1128, 4589)),
-    "tucker": (Printed(0.470, 173, 686), Printed(0.358, 184, 704)),
-    "quate": (Printed(0.488, 176, 880), Printed(0.348, 180, 945)),
-    "interacte": (Printed(0.463, 254, 1152), Printed(0.354, 267, 1173)),
-    "roth": (Printed(0.496, 192, 903), Printed(0.344, 207, 1120)),
-    "rotate": (Printed(0.439, 255, 823), Printed(0.297, 343, 1006)),
-    "ote": (Printed(0.448, 304, 1008), Printed(0.309, 320, 1144)),
-    "paper": (Printed(0.453, 14, 37), Printed(0.295, 9, 42)),
-    "paper+ns": (Printed(0.457, 44, 124), Printed(0.302, 37, 159)),
-    "paper+tb": (Printed(0.468, 92, 268), Printed(0.326, 56, 243)),
-    "paper+ns+tb": (Printed(0.474, 131, 346), Printed(0.345, 85, 285)),
-}
-NAMES = {
-    "transe": "TransE",
-    "distmult": "DistMult",
-    "complex": "ComplEx",
-    "rgcn": "R-GCN",
-    "conve": "ConvE",
-    "a2n": "A2N",
-    "sacn": "SACN",
-    "tucker": "TuckER",
-    "quate": "QuatE",
-    "interacte": "InteractE",
-    "roth": "RotH",
-    "rotate": "RotatE",
-    "ote": "OTE",
-    "paper": "PROCRUSTES",
-    "paper+ns": "PROCRUSTES+NS",
-    "paper+tb": "PROCRUSTES+TB",
-    "paper+ns+tb": "PROCRUSTES+NS+TB",
-    "fast": "PROCRUSTES, fast",
-    "accurate": "PROCRUSTES, accurate",
-}
 PROTOCOLS = {"paper": "paper's protocol"}  # recipes of a model beside the one of its own name
 COLUMNS = ("MRR", "H@1", "H@3", "H@10", "seconds", "g CO2", "paper: MRR", "minutes", "g CO2")
 
@@ -152,7 +102,10 @@ class Figures:
         mrr, first, third, tenth = (mean(each[key] for each in test) for key in ("mrr", "hits@1", "hits@3", "hits@10"))
         seconds, g_co2 = (mean(each[key] for each in footprint) for key in ("seconds", "g_co2"))
         epochs = mean(run["epochs"] for run in runs)
-        return cls(mrr, first, third, tenth, seconds, g_co2, epochs, len(runs), runs[0]["device"])
+        found = (mrr, first, third, tenth, seconds, g_co2, epochs)
+        if not all(map(isfinite, found)):
+            raise ValueError("one of them is no number")
+        return cls(*found, len(runs), str(runs[0]["device"]))
 
 
 @dataclass(frozen=True)
@@ -237,7 +190,11 @@ def read_line(row: Row, folder: Path) -> Line:
     if not file.exists():
         return Line(row)
     try:
-        return Line(row, Figures.of(read_json(file)["runs"]))
+        runs = read_json(file)["runs"]
+        found = sorted({f"{run['recipe']} on {run['dataset']}" for run in runs})
+        if found != [f"{row.recipe} on {row.dataset}"]:
+            raise ValueError(f"it is of {' and '.join(found) or 'nothing'}")
+        return Line(row, Figures.of(runs))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise InputError(f"{file}: holds no figures of a row ({error}); remove it to train the row again") from error
 
@@ -304,6 +261,7 @@ def trained(
     report = build_report(graph, settings, last.epoch, metrics, meter.footprint, device, recipe)
     for figures in report["metrics"].values():
         del figures["relations"]  # long, and not what a table shows
+    del report["notes"]  # of the files of this machine
     return report
 
 
@@ -317,14 +275,19 @@ def write_result(file: Path, content: dict[str, Any]) -> None:
 
 
 def commit() -> str | None:
-    """Return the commit that this package is checked out from, if it is."""
-    # Asked for this very file too: the package may be installed inside a checkout of something else.
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD:./__init__.py", "HEAD"]
+    """Return the commit that this package is checked out from, if it is, and whether it was changed since."""
     try:
-        asked = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
+        # Asked for this very file too: the package may be installed inside a checkout of something else.
+        found, changes = _git("rev-parse", "HEAD:./__init__.py", "HEAD"), _git("status", "--porcelain", "--", ".")
+    except (FileNotFoundError, subprocess.CalledProcessError):
         return None
-    return asked.stdout.split()[-1] if asked.returncode == 0 else None
+    return found.split()[-1] + (" and changes" if changes else "")
+
+
+def _git(*words: str) -> str:
+    """Return what git says of the folder of this package."""
+    command = ["git", "-C", str(Path(__file__).parent), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def as_text(lines: Iterable[Line]) -> str:

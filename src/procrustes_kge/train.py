@@ -11,8 +11,8 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Iterable
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import Any, NoReturn
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from procrustes_kge.baselines import BASELINES
-from procrustes_kge.baselines.parts import rows
+from procrustes_kge.baselines.parts import rows, sees_answers
 from procrustes_kge.captured import Captured
 from procrustes_kge.devices import (
     choose_device,
@@ -35,7 +35,7 @@ from procrustes_kge.devices import (
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.fit import Progress, Report, check_trainable
 from procrustes_kge.graph import Graph, KnownAnswers, Vocabulary
-from procrustes_kge.losses import LOSSES, told
+from procrustes_kge.losses import LOSSES, of_labels
 from procrustes_kge.model import Answering
 from procrustes_kge.ranking import rank
 from procrustes_kge.train_settings import TrainSettings
@@ -120,21 +120,21 @@ def built(graph: Graph, settings: TrainSettings) -> nn.Module:
     kind = BASELINES[settings.model]
     wanted = inspect.signature(kind).parameters
     known = {"entities": len(graph.entities), "relations": len(graph.relations), "edges": graph.train}
+    for name in wanted:
+        if name not in known and not hasattr(settings, name):
+            raise InputError(f"{settings.model} is built with {name}, which is no setting; add it to TrainSettings")
     return kind(**{name: known[name] if name in known else getattr(settings, name) for name in wanted})
 
 
-class _seeded:  # noqa: N801  # a context, used like a function
-    """Draw from a seed, and leave PyTorch's own generators as they were."""
-
-    def __init__(self, seed: int, device: torch.device) -> None:
-        self.seed, self.fork = seed, torch.random.fork_rng([device] if device.type == "cuda" else [])
-
-    def __enter__(self) -> None:
-        self.fork.__enter__()
-        torch.manual_seed(self.seed % 2**63)
-
-    def __exit__(self, *problem: Any) -> None:
-        self.fork.__exit__(*problem)
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Draw from a seed, and leave PyTorch's own generators as they were: torch.manual_seed would reach every GPU."""
+    on_a_gpu = device.type == "cuda"
+    with torch.random.fork_rng([device] if on_a_gpu else []):
+        torch.default_generator.manual_seed(seed % 2**63)
+        if on_a_gpu:
+            torch.cuda.manual_seed(seed % 2**63)
+        yield
 
 
 class _Training:
@@ -155,9 +155,6 @@ class _Training:
         self.labels = KnownAnswers.of(graph, ["train"], device)
         answers = self.labels.count(self.asked, self.directions) + 3  # an only one counts as four
         self.counts = answers.view(2, -1).sum(dim=0).repeat(2).float()  # of both questions of a triple
-        self.sees_answers = "answers" in inspect.signature(module.query).parameters  # type: ignore[arg-type]
-        if self.sees_answers and settings.against == "labels":
-            raise InputError(f"{settings.model} would see all answers of a question at once; try --against all")
         self.known = KnownAnswers.of(graph, device=device) if settings.patience and len(graph.valid) else None
         # A recorded step is told the last of its answers over and over, which a penalty would count.
         counts_answers = settings.against == "labels" and settings.penalty != "none"
@@ -219,8 +216,8 @@ class _Training:
         for mine, first, (start, end) in zip(dealt, firsts, pairwise(bounds), strict=False):
             room = 2 ** math.ceil(math.log2(most)) if self.captured else end - start
             # A step that is replayed needs as many answers each time: the last one is told over and over.
-            told = torch.arange(start, start + room, device=self.device).clamp(max=end - 1)
-            yield mine, places[told] - first, answers[told]
+            shown = torch.arange(start, start + room, device=self.device).clamp(max=end - 1)
+            yield mine, places[shown] - first, answers[shown]
 
     def asking(self, mine: Int[Tensor, " b"]) -> tuple[Int[Tensor, " b"], Int[Tensor, " b"]]:
         """Return entity and direction of questions that differ."""
@@ -250,7 +247,7 @@ class _Training:
         asked, directions, answers = self.asked[mine], self.directions[mine], self.answers[mine]
         encoded = model.encode(self.graph)
         # A model that looks at neighbours must not see the answer among them.
-        hidden = {"answers": answers} if self.sees_answers else {}
+        hidden = {"answers": answers} if sees_answers(type(model.module)) else {}
         queries = model.module.query(encoded, asked, directions, **hidden)  # type: ignore[operator]
         if isinstance(settings.against, int):
             reached = model.scores(encoded, queries, answers[:, None])[:, 0]
@@ -287,7 +284,7 @@ class _Training:
         scores = model.scores(encoded, queries)
         labels = torch.zeros_like(scores, memory_format=torch.contiguous_format)
         labels.view(-1).index_fill_(0, places * labels.shape[1] + answers, 1.0)
-        loss = told(scores, labels, settings)
+        loss = of_labels(scores, labels, settings)
         return loss + self.penalised(encoded, queries, asked[places], directions[places], answers)
 
     def penalised(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Literal
 
 from procrustes_kge.baselines import BASELINES
+from procrustes_kge.baselines.parts import sees_answers
 from procrustes_kge.checks import check_choices, check_range, check_whole
 from procrustes_kge.errors import InputError
 
@@ -74,8 +75,9 @@ class TrainSettings:
         check_whole(self, ("kernel", "filters", "height", "permutations"), least=1)
         check_whole(self, ("layers", "blocks", "input_dim", "most"), least=1)
         check_whole(self, ("patience",), least=0)
-        for name in ("learning_rate", "rate_decay", "spread", "outweigh"):
+        for name in ("learning_rate", "rate_decay", "spread"):
             check_range(self, name, 1000, above=True)
+        check_range(self, "outweigh", 1e6, above=True)
         for name in ("margin", "focus", "decay"):
             check_range(self, name, 1000)
         for name in ("smoothing", *(field.name for field in fields(self) if field.name.endswith("_dropout"))):
@@ -89,12 +91,14 @@ class TrainSettings:
             raise InputError("margin loss with labels; give --against a number of negatives such as 256")
         if self.smoothing and isinstance(self.against, int):
             raise InputError(f"smoothing against {self.against} negatives; it is for --against all or labels")
+        if self.against == "labels" and sees_answers(BASELINES[self.model]):
+            raise InputError(f"{self.model} would see all answers of a question at once; try --against all")
         if self.even and self.against == "labels":
             raise InputError("even is for triples, but with --against labels a question counts once; try --no-even")
         for name, plain in (("focus", 0), ("outweigh", 1)):
             if getattr(self, name) != plain and not (isinstance(self.against, int) and self.loss == "logistic"):
                 instead = f"--{name} {plain}, or --loss logistic and --against 256"
-                raise InputError(f"{name} is for drawn negatives; try {instead}")
+                raise InputError(f"{name} is for logistic loss with drawn negatives; try {instead}")
 
     @property
     def segments(self) -> int:

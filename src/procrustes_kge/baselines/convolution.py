@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from types import SimpleNamespace
 
 import torch
 from jaxtyping import Float, Int
@@ -11,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
 from procrustes_kge.baselines.parts import ChannelNorm, Embedded, Encoded, Filters, rows
-from procrustes_kge.checks import check_divides, check_whole
+from procrustes_kge.checks import check_divides, check_numbers, check_odd
 from procrustes_kge.errors import InputError
 
 
@@ -76,7 +75,7 @@ class ConvE(Convolved):
         feature_dropout: float = 0.2,
         query_dropout: float = 0.3,
     ) -> None:
-        _check_numbers(dim=dim, height=height, filters=filters, kernel=kernel)
+        check_numbers(1, dim=dim, height=height, filters=filters, kernel=kernel)
         _check_rows(dim, height, kernel)
         maps = (filters, 2 * height - kernel + 1, dim // height - kernel + 1)
         dropouts = (input_dropout, feature_dropout, query_dropout)
@@ -107,7 +106,8 @@ class InteractE(Convolved):
         feature_dropout: float = 0.5,
         query_dropout: float = 0.5,
     ) -> None:
-        _check_numbers(dim=dim, permutations=permutations, filters=filters, kernel=kernel)
+        check_numbers(1, dim=dim, permutations=permutations, filters=filters, kernel=kernel)
+        check_odd(kernel=kernel)
         _check_wrapping(dim, kernel)
         size, dropouts = nearly_square(dim), (input_dropout, feature_dropout, query_dropout)
         maps, convolution = (permutations * filters, *size), SharedFilters(filters, kernel, size)
@@ -180,12 +180,8 @@ def nearly_square(dim: int) -> tuple[int, int]:
     return best, 2 * dim // best
 
 
-def _check_numbers(**numbers: int) -> None:
-    check_whole(SimpleNamespace(**numbers), numbers, least=1)
-
-
 def _check_rows(dim: int, height: int, kernel: int) -> None:
-    check_divides(dim, height, f"{height} rows")
+    check_divides(dim, height, f"{height} rows", "height")
     rows, width = 2 * height, dim // height
     if kernel > min(rows, width):
         size = f"dimension {dim} in {height} rows makes an image of {rows} by {width}"
@@ -193,9 +189,6 @@ def _check_rows(dim: int, height: int, kernel: int) -> None:
 
 
 def _check_wrapping(dim: int, kernel: int) -> None:
-    if kernel % 2 == 0:
-        why = "expected an odd number, which has a middle"
-        raise InputError(f"kernel {kernel}, {why}; try {kernel - 1} or {kernel + 1}")
     least = kernel // 2  # no number is wrapped around more than once
 
     def fits(other: int) -> bool:

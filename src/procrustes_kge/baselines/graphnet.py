@@ -6,7 +6,6 @@ arrives at t by direction r + R.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -15,8 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
 from procrustes_kge.baselines.parts import ChannelNorm, Embedded, Encoded, Filters, rows
-from procrustes_kge.checks import check_divides, check_whole
-from procrustes_kge.errors import InputError
+from procrustes_kge.checks import check_divides, check_numbers, check_odd
 from procrustes_kge.linalg import bag_sum, cut, run_sum, starts, tiled
 from procrustes_kge.relational import TILE
 
@@ -98,8 +96,8 @@ class RGCN(Connected):
         inverses: bool = False,
     ) -> None:
         super().__init__(entities, relations, dim, dim, inverses)
-        check_whole(SimpleNamespace(blocks=blocks), ("blocks",), least=1)
-        check_divides(dim, blocks, f"{blocks} blocks")
+        check_numbers(1, blocks=blocks)
+        check_divides(dim, blocks, f"{blocks} blocks", "blocks")
         width = dim // blocks
         self.own = nn.Parameter(torch.empty(layers, dim, dim).normal_(std=dim**-0.5))
         self.maps = nn.Parameter(torch.empty(layers, 2 * relations, blocks, width, width).normal_(std=width**-0.5))
@@ -178,9 +176,8 @@ class SACN(Connected):
         edge_dropout: float = 0.0,
     ) -> None:
         super().__init__(entities, relations, input_dim, dim, inverses=True)
-        if kernel < 1 or kernel % 2 == 0:
-            tries = " or ".join(str(each) for each in (kernel - 1, kernel + 1) if each > 0) or "1"
-            raise InputError(f"kernel {kernel}, expected an odd number, which has a middle; try {tries}")
+        check_numbers(1, kernel=kernel)
+        check_odd(kernel=kernel)
         self.strengths = nn.Parameter(torch.ones(2, 2 * relations))  # an edge starts as strong as a self-loop
         # BN takes away what all rows share: a bias before it would do nothing, and its own shift stands for b.
         self.weights = nn.ModuleList(nn.Linear(size, dim, bias=False) for size in (input_dim, dim))
@@ -253,8 +250,7 @@ class A2N(Connected):
         query_dropout: float = 0.0,
     ) -> None:
         super().__init__(entities, relations, dim, dim, inverses=True)
-        if most < 1:
-            raise InputError(f"at most {most} neighbours, expected a whole number of at least 1; try 200")
+        check_numbers(1, most=most)
         self.most = most
         self.neighbour, self.joint = (nn.Linear(2 * dim, dim, bias=False) for _ in range(2))
         self.edge_drop, self.query_drop = nn.Dropout(edge_dropout), nn.Dropout(query_dropout)

@@ -6,6 +6,7 @@ the tails of relation r, r + R for its heads.
 
 from __future__ import annotations
 
+import inspect
 from typing import NamedTuple
 
 import torch
@@ -67,6 +68,11 @@ class Embedded(nn.Module):
     ) -> list[Float[Tensor, "b _"]]:
         """Return the numbers of a triple that a regulariser keeps small."""
         return [rows(encoded.entities, heads), rows(encoded.relations, relations), rows(encoded.entities, tails)]
+
+
+def sees_answers(kind: type[nn.Module]) -> bool:
+    """Say whether a model looks at neighbours, among which the answer to a question must be hidden in training."""
+    return "answers" in inspect.signature(kind.query).parameters  # type: ignore[attr-defined]
 
 
 class ChannelNorm(nn.BatchNorm1d):

@@ -58,7 +58,7 @@ class OTE(Embedded):
     """
 
     def __init__(self, entities: int, relations: int, dim: int = 400, group: int = 4, margin: float = 5.0) -> None:
-        check_divides(dim, group, f"groups of {group}")
+        check_divides(dim, group, f"groups of {group}", "group")
         super().__init__(entities, relations, dim, dim * (group + 1), inverses=False)
         self.group, self.margin = group, margin
         nn.init.uniform_(self.entities, -0.01, 0.01)
