@@ -155,6 +155,7 @@ class _Training:
         self.labels = KnownAnswers.of(graph, ["train"], device)
         answers = self.labels.count(self.asked, self.directions) + 3  # an only one counts as four
         self.counts = answers.view(2, -1).sum(dim=0).repeat(2).float()  # of both questions of a triple
+        self.sees_answers = sees_answers(type(module))
         self.known = KnownAnswers.of(graph, device=device) if settings.patience and len(graph.valid) else None
         # A recorded step is told the last of its answers over and over, which a penalty would count.
         counts_answers = settings.against == "labels" and settings.penalty != "none"
@@ -247,7 +248,7 @@ class _Training:
         asked, directions, answers = self.asked[mine], self.directions[mine], self.answers[mine]
         encoded = model.encode(self.graph)
         # A model that looks at neighbours must not see the answer among them.
-        hidden = {"answers": answers} if sees_answers(type(model.module)) else {}
+        hidden = {"answers": answers} if self.sees_answers else {}
         queries = model.module.query(encoded, asked, directions, **hidden)  # type: ignore[operator]
         if isinstance(settings.against, int):
             reached = model.scores(encoded, queries, answers[:, None])[:, 0]
