@@ -58,7 +58,7 @@ def test_tables_come_from_their_result_files(page, table):
     assert shown == printed
 
 
-ABOVE_TWO = pytest.mark.xfail(reason="2.010 ± .015 of the processor's seconds; 1.989 ± .018 by the clock", strict=True)
+ABOVE_TWO = pytest.mark.xfail(reason="2.009 ± .006 of the processor's seconds; 1.998 ± .004 by the clock", strict=True)
 
 
 @pytest.mark.parametrize(
