@@ -187,7 +187,7 @@ PUBLISHED: dict[str, tuple[TrainSettings, TrainSettings]] = {
         ),
     ),
     "roth": (
-        replace(_ROTH, even=True, focus=0.5, learning_rate=0.003, rate_decay=0.95, epochs=70),
+        replace(_ROTH, even=True, focus=0.5, against=4096, learning_rate=0.003, rate_decay=0.95, epochs=70),
         replace(_ROTH, rate_decay=0.94, epochs=30),
     ),
     "rotate": (_ROTATES[0], replace(_ROTATES[1], learning_rate=0.0001, rate_decay=0.98, epochs=100)),
