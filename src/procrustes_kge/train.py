@@ -144,11 +144,13 @@ class _Training:
         self.graph, self.settings, self.device = graph, settings, device
         module, on_a_gpu = built(graph, settings).to(device), device.type == "cuda"
         self.model = Trained(settings, graph.entities, graph.relations, module)
-        self.step: torch.optim.Optimizer = (
-            torch.optim.Adam(module.parameters(), settings.learning_rate, fused=on_a_gpu, capturable=on_a_gpu)
-            if settings.step == "adam"
-            else torch.optim.Adagrad(module.parameters(), settings.learning_rate)
-        )
+        self.step: torch.optim.Optimizer
+        if settings.step == "adam" and on_a_gpu:  # a recorded step reads its rate where it lies
+            rate = torch.tensor(settings.learning_rate, device=device)
+            self.step = torch.optim.Adam(module.parameters(), rate, fused=True, capturable=True)
+        else:
+            kind = torch.optim.Adam if settings.step == "adam" else torch.optim.Adagrad
+            self.step = kind(module.parameters(), settings.learning_rate)
         head, relation, tail = graph.train.to(device).unbind(dim=1)
         self.asked, self.answers = torch.cat([head, tail]), torch.cat([tail, head])
         self.directions = torch.cat([relation, relation + len(graph.relations)])
@@ -177,13 +179,17 @@ class _Training:
                 report(Progress(epoch, settings.epochs, epoch, settings.epochs, loss.item(), mrr))
             if settings.patience and waited == settings.patience:
                 break
-            for group in self.step.param_groups:
-                group["lr"] *= settings.rate_decay
-            if self.captured is not None and settings.rate_decay != 1:
-                self.captured.forget()
+            self.slow_down()
         if weights is not None:
             module.load_state_dict(weights)
         module.eval()
+
+    def slow_down(self) -> None:
+        """Lower the rate, as after every epoch; a recorded step that has it as a number is recorded again."""
+        (group,) = self.step.param_groups
+        group["lr"] *= self.settings.rate_decay
+        if self.captured is not None and self.settings.rate_decay != 1 and not torch.is_tensor(group["lr"]):
+            self.captured.forget()
 
     def let_go(self) -> None:
         """Free what training alone needed: recorded steps, which hold it and are held by it, and gradients."""
