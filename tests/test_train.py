@@ -78,12 +78,35 @@ def test_products_are_rough_in_training_alone_and_where_they_may_be(rough):
     assert backend.fp32_precision == before
 
 
-def test_the_weights_of_the_best_validation_are_kept():
+@pytest.mark.parametrize("average", [0.0, 0.9])
+def test_the_weights_of_the_best_validation_are_kept(average):
     graph, seen = rotated_graph(), []
-    settings = replace(LEARNERS["all"], patience=2, validate_every=2, epochs=40)
+    settings = replace(LEARNERS["all"], patience=2, validate_every=2, epochs=40, average=average)
     model = train(graph, settings, lambda progress: seen.append(progress.valid_mrr))
     kept = evaluate(model, graph, "valid").mrr
     assert kept == pytest.approx(max(mrr for mrr in seen if mrr is not None))
+
+
+@pytest.mark.parametrize("name", ["interacte", "sacn"])
+def test_what_is_learned_may_be_a_mean_of_weights(name):
+    """Of early epochs the plain one, then one that forgets; numbers that are no weights stay as they are."""
+    settings = replace(SMALL, model=name, step="adam", learning_rate=0.02, epochs=4, average=0.6)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(settings.seed)
+        training = _Training(rotated_graph(), settings, torch.device("cpu"))
+        paths = []
+        for _ in range(settings.epochs):
+            training.train_epoch()
+            paths.append({each: value.clone() for each, value in training.model.module.state_dict().items()})
+    learned = train(rotated_graph(), settings).module.state_dict()
+    last = train(rotated_graph(), replace(settings, average=0.0)).module.state_dict()
+    for each, value in learned.items():
+        one, two, three, four = (path[each] for path in paths)
+        torch.testing.assert_close(last[each], four)
+        if value.is_floating_point():
+            torch.testing.assert_close(value, 0.6 * (0.6 * (one + two) / 2 + 0.4 * three) + 0.4 * four)
+        elif each == "order":
+            assert torch.equal(value, one)
 
 
 def test_a_penalty_keeps_numbers_small():
@@ -371,6 +394,7 @@ def test_a_graph_of_one_relation_and_few_triples_trains():
         ({"norm": 3}, "norm 3, expected 1 or 2"),
         ({"epochs": 0}, "epochs 0, expected a whole number of at least 1"),
         ({"learning_rate": 0.0}, "learning rate 0.0, expected a number above 0"),
+        ({"average": 1.0}, "average 1.0, expected a number from 0 up to 0.99"),
         ({"query_dropout": 1.0}, "query dropout 1.0, expected a number from 0 up to 0.99"),
     ],
 )

@@ -112,7 +112,7 @@ def train(graph: Graph, settings: TrainSettings | None = None, report: Report | 
             training.run(report)
         finally:
             training.let_go()
-    return training.model
+    return training.learned
 
 
 def built(graph: Graph, settings: TrainSettings) -> nn.Module:
@@ -144,6 +144,7 @@ class _Training:
         self.graph, self.settings, self.device = graph, settings, device
         module, on_a_gpu = built(graph, settings).to(device), device.type == "cuda"
         self.model = Trained(settings, graph.entities, graph.relations, module)
+        self.learned = replace(self.model, module=copy.deepcopy(module)) if settings.average else self.model
         self.step: torch.optim.Optimizer
         if settings.step == "adam" and on_a_gpu:  # a recorded step reads its rate where it lies
             rate = torch.tensor(settings.learning_rate, device=device)
@@ -165,12 +166,13 @@ class _Training:
 
     def run(self, report: Report | None) -> None:
         """Train all epochs, or until validation says that it is enough, and keep the best weights."""
-        settings, module = self.settings, self.model.module
+        settings, module = self.settings, self.learned.module
         best, waited, weights, mrr = -1.0, 0, None, None
         for epoch in range(1, settings.epochs + 1):
             loss = self.train_epoch()
             if not torch.isfinite(loss):
                 self.give_up(f"the loss is no number after {epoch} epochs; try a smaller --learning-rate", weights)
+            self.average(epoch)
             if self.known is not None and (epoch % settings.validate_every == 0 or epoch == settings.epochs):
                 mrr, waited = self.validate(self.known), waited + 1
                 if mrr > best:
@@ -183,6 +185,17 @@ class _Training:
         if weights is not None:
             module.load_state_dict(weights)
         module.eval()
+
+    @torch.no_grad()
+    def average(self, epoch: int) -> None:
+        """Draw the mean of the weights, where that is what is learned, towards those after this epoch."""
+        if self.learned is self.model:
+            return
+        share = max(1 - self.settings.average, 1 / epoch)  # of the first ones all count alike
+        means, weights = (each.module.state_dict().values() for each in (self.learned, self.model))
+        for mean, last in zip(means, weights, strict=True):
+            if mean.is_floating_point():
+                mean.lerp_(last, share)
 
     def slow_down(self) -> None:
         """Lower the rate, as after every epoch; a recorded step that has it as a number is recorded again."""
@@ -200,9 +213,9 @@ class _Training:
         """Say that training diverged, with the best weights where there were any."""
         if weights is None:
             raise InputError(problem)
-        self.model.module.load_state_dict(weights)
-        self.model.module.eval()
-        raise DivergedError(problem, self.model)
+        self.learned.module.load_state_dict(weights)
+        self.learned.module.eval()
+        raise DivergedError(problem, self.learned)
 
     def train_epoch(self) -> Float[Tensor, ""]:
         """Go through all questions once, in random order, and return the mean loss."""
@@ -312,7 +325,7 @@ class _Training:
     @torch.no_grad()
     def validate(self, known: KnownAnswers) -> float:
         """Return the two-sided MRR on a fixed sample of the validation triples."""
-        self.model.module.eval()
+        self.learned.module.eval()
         generator = torch.Generator().manual_seed(self.settings.seed % 2**63)
         sample = torch.randperm(len(self.graph.valid), generator=generator)[:VALIDATION_TRIPLES]
-        return (1 / rank(self.model, self.graph, self.graph.valid[sample], known).realistic).mean().item()
+        return (1 / rank(self.learned, self.graph, self.graph.valid[sample], known).realistic).mean().item()

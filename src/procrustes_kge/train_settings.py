@@ -41,6 +41,10 @@ class TrainSettings:
     step: Annotated[Literal["adagrad", "adam"], "how weights move"] = "adagrad"
     learning_rate: Annotated[float, "size of a step"] = 0.1
     rate_decay: Annotated[float, "what the learning rate is multiplied by after every epoch"] = 1.0
+    average: Annotated[
+        float,
+        "learn a mean of weights, of which an epoch leaves this share and adds its own; 0: the last weights",
+    ] = 0.0
     kernel: Annotated[int, "ConvE, InteractE: side of a filter"] = 3
     filters: Annotated[int, "ConvE, InteractE: how many"] = 32
     layers: Annotated[int, "R-GCN: how far a neighbour may be"] = 2
@@ -80,7 +84,8 @@ class TrainSettings:
         check_range(self, "outweigh", 1e6, above=True)
         for name in ("margin", "focus", "decay"):
             check_range(self, name, 1000)
-        for name in ("smoothing", *(field.name for field in fields(self) if field.name.endswith("_dropout"))):
+        dropouts = [field.name for field in fields(self) if field.name.endswith("_dropout")]
+        for name in ("smoothing", "average", *dropouts):
             check_range(self, name, 0.99)
         if self.norm not in (1, 2):
             raise InputError(f"norm {self.norm}, expected 1 or 2")
