@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procrustes_kge.baselines import BASELINES
-from procrustes_kge.baselines.parts import distance_by_product, grouped_distance, lengths
+from procrustes_kge.baselines import BASELINES, distances
+from procrustes_kge.baselines.distances import distance_by_product, grouped_distance, lengths
 from procrustes_kge.baselines.rotation import RotatE, RotH, orthonormal_rows
 from procrustes_kge.errors import InputError
 from procrustes_kge.train import built
@@ -292,15 +292,33 @@ def test_near_neighbours_keep_their_digits_in_ranking(dim):
     torch.testing.assert_close(found, torch.linalg.vector_norm(entities[:, None] - entities, dim=-1))
 
 
-@given(st.integers(0, 2**31), st.sampled_from([1, 2, 3, 6]))
-def test_grouped_distances_are_a_plain_sum(seed, group):
+@given(st.integers(0, 2**31), st.sampled_from([1, 2, 3, 6]), st.sampled_from([1, 11, 2**20]))
+def test_grouped_distances_are_a_plain_sum(seed, group, pairs_at_once):
     generator = torch.Generator().manual_seed(seed)
-    queries, entities = (torch.randn(size, 6, generator=generator, dtype=torch.float64) for size in (4, 5))
-    found = grouped_distance(queries, entities, group)
+    shapes = (4, 6), (5, 6), (4, 5)
+    queries, entities, weights = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
+    entities[1] = queries[1]  # no distance, and no direction
+    queries.requires_grad_(), entities.requires_grad_()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(distances, "PAIRS_IN_CACHE", pairs_at_once)
+        found = grouped_distance(queries, entities, group)
+        pulls = torch.autograd.grad(found, (queries, entities), weights)
     for row, query in enumerate(queries):
         for place, entity in enumerate(entities):
             expected = sum((query - entity)[start : start + group].norm() for start in range(0, 6, group))
             torch.testing.assert_close(found[row, place], expected)
+    plain = lengths((queries[:, None] - entities).unflatten(-1, (-1, group))).sum(dim=-1)
+    for one, other in zip(pulls, torch.autograd.grad(plain, (queries, entities), weights), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("sizes", [(0, 5), (4, 0)])
+def test_no_rows_have_no_distances(sizes):
+    queries, entities = (torch.zeros(size, 6, requires_grad=True) for size in sizes)
+    found = grouped_distance(queries, entities, 2)
+    assert found.shape == sizes
+    pulls = torch.autograd.grad(found.sum(), (queries, entities))
+    assert [each.shape for each in pulls] == [(size, 6) for size in sizes]
 
 
 def test_a_length_of_zero_has_a_gradient_of_zero():

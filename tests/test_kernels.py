@@ -15,7 +15,7 @@ pytest.importorskip("triton", reason="Triton is not installed; pip install 'proc
 
 import triton.runtime.interpreter as interpreter
 
-from procrustes_kge.baselines.parts import lengths
+from procrustes_kge.baselines.distances import lengths
 from procrustes_kge.fit import NEARLY_THERE, FitSettings, Segments, fit, train_epoch
 from procrustes_kge.kernels import can_compare, can_fuse
 from procrustes_kge.kernels import full_batch as fused

@@ -14,12 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding, linear, pad
 
-from procrustes_kge.devices import exact_products
-from procrustes_kge.kernels import can_compare
-
-SCORES_AT_ONCE = 2**27  # numbers of an intermediate result, where comparing needs one
 ALIGNED = 8
-MOST_BY_NUMBER = 64  # numbers of a distance that is learned by differences; ranking is by them however many
 
 
 class Encoded(NamedTuple):
@@ -136,47 +131,3 @@ def dot(
 def aligned(table: Float[Tensor, "n d"]) -> Float[Tensor, "n_padded d"]:
     """Return a table with rows of zeros up to a multiple of eight on a GPU, which multiplies others far slower."""
     return pad(table, (0, 0, 0, -len(table) % ALIGNED)) if table.is_cuda else table
-
-
-def grouped_distance(
-    queries: Float[Tensor, "b d"],
-    entities: Float[Tensor, "n d"],
-    group: int,
-    candidates: Int[Tensor, "b k"] | None = None,
-) -> Float[Tensor, "b _"]:
-    """Return Σ ‖q_g − t_g‖₂ over groups of so many numbers; one group of all numbers is the distance itself."""
-    if candidates is not None:
-        apart = queries[:, None] - rows(entities, candidates)
-        return lengths(apart.unflatten(-1, (-1, group))).sum(dim=-1)
-    if torch.is_grad_enabled() and group == queries.shape[1] > MOST_BY_NUMBER:
-        return distance_by_product(queries, entities)
-    if can_compare(queries, group):
-        from procrustes_kge.kernels.distances import summed_lengths
-
-        return summed_lengths(queries, entities, group)
-    if group == 1:
-        return torch.cdist(queries, entities, p=1)
-    ours, theirs = (table.unflatten(-1, (-1, group)).transpose(0, 1) for table in (queries, entities))
-    total = queries.new_zeros(len(queries), len(entities))
-    for some, others in zip(*(each.split(_groups_at_once(total)) for each in (ours, theirs)), strict=True):
-        # Not by a product, which loses the digits of near neighbours.
-        total = total + torch.cdist(some, others, compute_mode="donot_use_mm_for_euclid_dist").sum(dim=0)
-    return total
-
-
-def distance_by_product(queries: Float[Tensor, "b d"], entities: Float[Tensor, "n d"]) -> Float[Tensor, "b n"]:
-    """Return ‖q − t‖ = √(‖q‖² + ‖t‖² − 2 q · t), which loses digits where the two are nearly one."""
-    with exact_products():
-        products = queries @ aligned(entities).T
-    squares = queries.square().sum(dim=1)[:, None] + entities.square().sum(dim=1)
-    return (squares - 2 * products[:, : len(entities)]).clamp_min(torch.finfo(squares.dtype).tiny).sqrt()
-
-
-def _groups_at_once(total: Tensor) -> int:
-    return max(1, SCORES_AT_ONCE // max(1, total.numel()))
-
-
-def lengths(vectors: Float[Tensor, "*shape width"]) -> Float[Tensor, "*shape"]:
-    """Return ‖x‖₂, whose gradient at zero is zero instead of undefined."""
-    squares = vectors.square().sum(dim=-1)
-    return torch.where(squares > 0, squares.clamp_min(torch.finfo(squares.dtype).tiny).sqrt(), 0)

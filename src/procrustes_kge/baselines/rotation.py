@@ -10,7 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, dot, grouped_distance, rows
+from procrustes_kge.baselines.distances import grouped_distance
+from procrustes_kge.baselines.parts import Embedded, Encoded, dot, rows
 from procrustes_kge.checks import check_divides
 from procrustes_kge.devices import exact_products
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from procrustes_kge.baselines.parts import Embedded, Encoded, grouped_distance, rows
+from procrustes_kge.baselines.distances import grouped_distance
+from procrustes_kge.baselines.parts import Embedded, Encoded, rows
 
 
 class TransE(Embedded):
