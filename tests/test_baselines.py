@@ -292,8 +292,8 @@ def test_near_neighbours_keep_their_digits_in_ranking(dim):
     torch.testing.assert_close(found, torch.linalg.vector_norm(entities[:, None] - entities, dim=-1))
 
 
-@given(st.integers(0, 2**31), st.sampled_from([1, 2, 3, 6]), st.sampled_from([1, 11, 2**20]))
-def test_grouped_distances_are_a_plain_sum(seed, group, pairs_at_once):
+@given(st.integers(0, 2**31), st.sampled_from([1, 2, 3, 6]), st.sampled_from([1, 4, 2**20]), st.integers(1, 5))
+def test_grouped_distances_are_a_plain_sum(seed, group, pairs_at_once, widest):
     generator = torch.Generator().manual_seed(seed)
     shapes = (4, 6), (5, 6), (4, 5)
     queries, entities, weights = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
@@ -301,6 +301,7 @@ def test_grouped_distances_are_a_plain_sum(seed, group, pairs_at_once):
     queries.requires_grad_(), entities.requires_grad_()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(distances, "PAIRS_IN_CACHE", pairs_at_once)
+        patch.setattr(distances, "WIDEST_TILE", widest)
         found = grouped_distance(queries, entities, group)
         pulls = torch.autograd.grad(found, (queries, entities), weights)
     for row, query in enumerate(queries):
@@ -310,6 +311,12 @@ def test_grouped_distances_are_a_plain_sum(seed, group, pairs_at_once):
     plain = lengths((queries[:, None] - entities).unflatten(-1, (-1, group))).sum(dim=-1)
     for one, other in zip(pulls, torch.autograd.grad(plain, (queries, entities), weights), strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_distances_have_no_second_derivative():
+    queries, entities = (torch.ones(size, 6, requires_grad=True) for size in (2, 3))
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        torch.autograd.grad(grouped_distance(queries, entities, 2).sum(), queries, create_graph=True)
 
 
 @pytest.mark.parametrize("sizes", [(0, 5), (4, 0)])

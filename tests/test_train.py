@@ -78,10 +78,11 @@ def test_products_are_rough_in_training_alone_and_where_they_may_be(rough):
     assert backend.fp32_precision == before
 
 
-@pytest.mark.parametrize("average", [0.0, 0.9])
-def test_the_weights_of_the_best_validation_are_kept(average):
+@pytest.mark.parametrize("average", [0.0, 0.6])
+@pytest.mark.parametrize("way", ["all", "labels"])  # the latter normalises, in training by the batch
+def test_the_weights_of_the_best_validation_are_kept(way, average):
     graph, seen = rotated_graph(), []
-    settings = replace(LEARNERS["all"], patience=2, validate_every=2, epochs=40, average=average)
+    settings = replace(LEARNERS[way], patience=2, validate_every=2, epochs=60, average=average)
     model = train(graph, settings, lambda progress: seen.append(progress.valid_mrr))
     kept = evaluate(model, graph, "valid").mrr
     assert kept == pytest.approx(max(mrr for mrr in seen if mrr is not None))
@@ -316,7 +317,8 @@ def test_no_question_is_alone_in_its_batch_and_all_are_asked(batch, against):
         train(graph, settings)
 
 
-def test_a_training_that_diverges_keeps_its_best_weights(monkeypatch):
+@pytest.mark.parametrize("average", [0.0, 0.6])
+def test_a_training_that_diverges_keeps_its_best_weights(monkeypatch, average):
     graph, calls = rotated_graph(), []
 
     def breaks(answers, negatives, settings):
@@ -324,10 +326,38 @@ def test_a_training_that_diverges_keeps_its_best_weights(monkeypatch):
         return answers.sum() * (torch.nan if len(calls) > 12 else 1e-3)
 
     monkeypatch.setitem(LOSSES, "softmax", breaks)
-    settings = replace(SMALL, model="distmult", against=5, patience=9, validate_every=1, epochs=9)
+    settings = replace(SMALL, model="distmult", against=5, patience=9, validate_every=1, epochs=9, average=average)
+    seen = []
     with pytest.raises(DivergedError, match="try a smaller --learning-rate") as told:
-        train(graph, settings)
-    assert evaluate(told.value.model, graph).mrr > 0
+        train(graph, settings, lambda progress: seen.append(progress.valid_mrr))
+    assert evaluate(told.value.model, graph, "valid").mrr == pytest.approx(max(seen))
+
+
+@pytest.mark.parametrize("step", ["adam", "adagrad"])
+def test_the_rate_falls_after_every_epoch(step):
+    """One that falls to nothing leaves the weights where the first epoch brought them; another does not."""
+    settings = replace(SMALL, model="distmult", step=step, learning_rate=0.05)
+    one, still, moved = (
+        train(rotated_graph(), replace(settings, epochs=epochs, rate_decay=rate_decay)).table
+        for epochs, rate_decay in ((1, 1.0), (4, 1e-6), (4, 1.0))
+    )
+    assert (one - still).abs().max() < 1e-5
+    assert (one - moved).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("rate_decay", [0.5, 1.0])
+@pytest.mark.parametrize("in_a_tensor", [True, False])
+def test_a_step_is_recorded_again_where_its_rate_is_a_number_that_changed(in_a_tensor, rate_decay):
+    settings = replace(SMALL, rate_decay=rate_decay, learning_rate=0.2)
+    training = _Training(rotated_graph(), settings, torch.device("cpu"))
+    (group,) = training.step.param_groups
+    if in_a_tensor:
+        group["lr"] = torch.tensor(0.2)
+    training.captured = Captured(training.take)
+    training.captured.recorded[()] = None
+    training.slow_down()
+    assert bool(training.captured.recorded) == (in_a_tensor or rate_decay == 1)
+    assert float(group["lr"]) == pytest.approx(0.2 * rate_decay)
 
 
 def test_too_little_memory_is_told_in_a_sentence(monkeypatch):

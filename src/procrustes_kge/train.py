@@ -147,7 +147,7 @@ class _Training:
         self.learned = replace(self.model, module=copy.deepcopy(module)) if settings.average else self.model
         self.step: torch.optim.Optimizer
         if settings.step == "adam" and on_a_gpu:  # a recorded step reads its rate where it lies
-            rate = torch.tensor(settings.learning_rate, device=device)
+            rate = torch.tensor(settings.learning_rate, dtype=torch.float32, device=device)
             self.step = torch.optim.Adam(module.parameters(), rate, fused=True, capturable=True)
         else:
             kind = torch.optim.Adam if settings.step == "adam" else torch.optim.Adagrad

@@ -42,8 +42,7 @@ class TrainSettings:
     learning_rate: Annotated[float, "size of a step"] = 0.1
     rate_decay: Annotated[float, "what the learning rate is multiplied by after every epoch"] = 1.0
     average: Annotated[
-        float,
-        "learn a mean of weights, of which an epoch leaves this share and adds its own; 0: the last weights",
+        float, "learn a mean of the weights after each epoch; this is the share that older ones keep; 0: the last alone"
     ] = 0.0
     kernel: Annotated[int, "ConvE, InteractE: side of a filter"] = 3
     filters: Annotated[int, "ConvE, InteractE: how many"] = 32

@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from procrustes_kge.baselines.parts import aligned, rows
 from procrustes_kge.devices import exact_products
 from procrustes_kge.kernels import can_compare
 
 MOST_BY_NUMBER = 64  # numbers of a distance that is learned by differences; ranking is by them however many
-PAIRS_IN_CACHE, PAIRS_AT_ONCE = 2**20, 2**26  # of which tables are made: on a CPU, and elsewhere
+PAIRS_IN_CACHE, PAIRS_AT_ONCE = 2**20, 2**26  # in a tile of all pairs: on a CPU, and elsewhere
+WIDEST_TILE = 2**13  # entities
 
 
 def grouped_distance(
@@ -34,8 +34,9 @@ def grouped_distance(
         from procrustes_kge.kernels.distances import summed_lengths
 
         return summed_lengths(queries, entities, group)
-    if group == 1:
-        return torch.cdist(queries, entities, p=1)
+    if group in (1, queries.shape[1]):
+        # Not by a product, which loses the digits of near neighbours.
+        return torch.cdist(queries, entities, p=min(2, group), compute_mode="donot_use_mm_for_euclid_dist")
     return _SummedLengths.apply(queries, entities, group)
 
 
@@ -54,57 +55,59 @@ def lengths(vectors: Float[Tensor, "*shape width"]) -> Float[Tensor, "*shape"]:
 
 
 class _SummedLengths(torch.autograd.Function):
-    """Σ_g ‖q_g − t_g‖₂, number after number, each of as many pairs as a cache holds: no difference is kept.
+    """Σ_g ‖q_g − t_g‖₂, number after number, each of a tile of pairs: no difference is kept.
 
-    Not by products, which lose the digits of near neighbours. Going back, lengths are found again, and the pull of a
-    number is w (q − t) / ‖q_g − t_g‖, summed over either side.
+    Going back, lengths are found again, and the pull of a number is w (q − t) / ‖q_g − t_g‖, summed over either side.
     """
 
     @staticmethod
     def forward(context: Any, queries: Tensor, entities: Tensor, group: int) -> Tensor:
-        ours, theirs = queries.T.contiguous(), entities.T.contiguous()  # numbers of many rows side by side
-        context.save_for_backward(ours, theirs)
+        context.save_for_backward(queries, entities)
         context.group = group
         total = queries.new_zeros(len(queries), len(entities))
-        for some in _blocks(total):
-            sums, squares, apart = total[some], *_room(total[some])
-            for one, other in zip(ours[:, some].split(group), theirs.split(group), strict=True):
-                _squared_lengths(one, other, squares, apart)
+        for some, others, ours, theirs in _tiles(queries, entities):
+            sums = total[some, others]
+            squares, apart = torch.empty_like(sums), torch.empty_like(sums)
+            for one, other in zip(ours.split(group), theirs.split(group), strict=True):
+                _square_lengths(one, other, squares, apart)
                 sums += squares.sqrt_()
         return total
 
     @staticmethod
-    @once_differentiable
     def backward(context: Any, weights: Tensor) -> tuple[Tensor, Tensor, None]:
-        ours, theirs = context.saved_tensors
-        our_pull, their_pull = torch.empty_like(ours), torch.zeros_like(theirs)
-        for some in _blocks(weights):
-            squares, apart = _room(weights[some])
-            parts = (each.split(context.group) for each in (ours[:, some], theirs, our_pull[:, some], their_pull))
-            for one, other, mine, back in zip(*parts, strict=True):
-                _squared_lengths(one, other, squares, apart)
+        queries, entities = context.saved_tensors
+        our_pulls, their_pulls = (each.new_zeros(each.T.shape) for each in (queries, entities))
+        for some, others, ours, theirs in _tiles(queries, entities):
+            weight = weights[some, others]
+            squares, apart = torch.empty_like(weight), torch.empty_like(weight)
+            parts = (each.split(context.group) for each in (ours, theirs, our_pulls[:, some], their_pulls[:, others]))
+            for one, other, to_us, to_them in zip(*parts, strict=True):
+                _square_lengths(one, other, squares, apart)
                 # Where there is no length there is no difference either, and zero times anything pulls nowhere.
-                shares = squares.clamp_min_(torch.finfo(squares.dtype).tiny).rsqrt_().mul_(weights[some])
+                shares = squares.clamp_min_(torch.finfo(squares.dtype).tiny).rsqrt_().mul_(weight)
                 for number in range(context.group):
                     pull = torch.sub(one[number, :, None], other[number], out=apart).mul_(shares)
-                    mine[number] = pull.sum(dim=1)
-                    back[number] -= pull.sum(dim=0)
-        return our_pull.T, their_pull.T, None
+                    to_us[number] += pull.sum(dim=1)
+                    to_them[number] -= pull.sum(dim=0)
+        return our_pulls.T, their_pulls.T, None
 
 
-def _blocks(pairs: Float[Tensor, "b n"]) -> Iterator[slice]:
-    """Yield rows of a table of pairs, as many as there is room for."""
-    room = PAIRS_IN_CACHE if pairs.device.type == "cpu" else PAIRS_AT_ONCE
-    size = max(1, room // max(1, pairs.shape[1]))
-    return (slice(start, start + size) for start in range(0, len(pairs), size))
+def _tiles(
+    queries: Float[Tensor, "b d"], entities: Float[Tensor, "n d"]
+) -> Iterator[tuple[slice, slice, Float[Tensor, "d some"], Float[Tensor, "d others"]]]:
+    """Yield parts of the table of all pairs, with the numbers of their rows and columns side by side."""
+    ours, room = queries.T.contiguous(), PAIRS_IN_CACHE if queries.device.type == "cpu" else PAIRS_AT_ONCE
+    for others in _slices(len(entities), WIDEST_TILE):
+        theirs = entities[others].T.contiguous()
+        for some in _slices(len(queries), max(1, room // theirs.shape[1])):
+            yield some, others, ours[:, some], theirs
 
 
-def _room(pairs: Float[Tensor, "b n"]) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n"]]:
-    """Return two tables to work in."""
-    return torch.empty_like(pairs), torch.empty_like(pairs)
+def _slices(count: int, size: int) -> Iterator[slice]:
+    return (slice(start, start + size) for start in range(0, count, size))
 
 
-def _squared_lengths(ours: Float[Tensor, "g b"], theirs: Float[Tensor, "g n"], into: Tensor, apart: Tensor) -> None:
+def _square_lengths(ours: Float[Tensor, "g b"], theirs: Float[Tensor, "g n"], into: Tensor, apart: Tensor) -> None:
     """Write ‖q_g − t_g‖² of one group of all pairs into a table, by way of another."""
     into.zero_()
     for one, other in zip(ours, theirs, strict=True):
