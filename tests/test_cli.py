@@ -595,8 +595,8 @@ def test_an_interrupted_training_leaves_nothing_behind(capsys, monkeypatch):
     monkeypatch.setattr(cli, "learn", interrupted)
     with pytest.raises(SystemExit) as ended:
         main(["train", "ring.tsv", *TINY])
-    assert ended.value.code not in (0, None)
-    assert "Traceback" not in capsys.readouterr().err
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "interrupted\n"
     assert contents() == before
 
 
@@ -1095,7 +1095,7 @@ def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(here):
 @pytest.mark.parametrize("name", ["complex", "tucker", "rgcn"])
 def test_a_baseline_is_trained_ranked_saved_and_asked_by_the_same_commands(name, procrustes):
     small = ("--dim", 20, "--epochs", 2, "--device", "cpu", *(["--blocks", 4] if name == "rgcn" else []))
-    found = procrustes("train", "ring.tsv", "--model", name, "--out", "runs/other", *small)
+    found = procrustes("train", "ring.tsv", "--model", name.upper(), "--out", "runs/other", *small)
     assert f"{name}: 20 numbers, up to 2 epochs" in found
     report = json.loads(procrustes("evaluate", "runs/other", "--json"))
     kept = json.loads(Path("runs/other/report.json").read_text())

@@ -254,17 +254,21 @@ def test_it_starts_without_biases_and_drops_at_the_shares_given(name):
     ("kind", "options", "message"),
     [
         (ConvE, {"dim": 205}, "dimension 205 does not divide into 10 rows; try 200 or 210, or another --height"),
-        (ConvE, {"dim": 5}, "dimension 5 does not divide into 10 rows; try 10"),
-        (ConvE, {"dim": 20}, "dimension 20 in 10 rows makes an image of 20 by 2, expected .* kernel's 3; try kernel 2"),
+        (ConvE, {"dim": 5}, "dimension 5 does not divide into 10 rows; try 30, or another --height"),
+        (
+            ConvE,
+            {"dim": 20},
+            "dimension 20 in 10 rows makes an image of 20 by 2, expected .* kernel's 3; try --kernel 2",
+        ),
         (ConvE, {"height": 0}, "height 0, expected a whole number of at least 1"),
         (InteractE, {"kernel": 8}, "kernel 8, expected an odd number, .*; try 7 or 9"),
         (
             InteractE,
             {"kernel": 43},
-            "an image of 20 by 20, expected .* at least 21 for kernel 43; try kernel 41 or dim",
+            "an image of 20 by 20, expected .* at least 21 for kernel 43; try --kernel 41 or --dim",
         ),
-        (InteractE, {"dim": 199}, "an image of 199 by 2, expected .*; try kernel 5 or dimension 200"),
-        (InteractE, {"dim": 1}, "dimension 1 makes an image of 1 by 2, expected .*; try kernel 3"),
+        (InteractE, {"dim": 199}, "an image of 199 by 2, expected .*; try --kernel 5 or --dim 200"),
+        (InteractE, {"dim": 1}, "dimension 1 makes an image of 1 by 2, expected .*; try --kernel 3"),
         (InteractE, {"permutations": 0}, "permutations 0, expected a whole number of at least 1"),
     ],
 )

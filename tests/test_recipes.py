@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import procrustes_kge
 from procrustes_kge.baselines import BASELINES
 from procrustes_kge.baselines.bilinear import DistMult
+from procrustes_kge.baselines.parts import sees_answers
 from procrustes_kge.contrast import ContrastSettings, Training, contrast
 from procrustes_kge.errors import InputError
 from procrustes_kge.fit import FitSettings, fit
@@ -237,6 +238,44 @@ def test_a_change_that_would_change_nothing_is_refused(name, changes, message):
 )
 def test_a_change_that_changes_something_is_not_refused(name, changes):
     assert recipe(name, None, "cpu", **changes) == replace(recipe(name, None, "cpu"), **changes)
+
+
+@pytest.mark.parametrize("many_relations", [False, True])
+@pytest.mark.parametrize("name", baseline_recipes())
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *({"against": "all"}, {"against": "labels"}, {"against": "labels", "loss": "softmax"}, {"against": 7}),
+        *({"against": 7, "loss": loss} for loss in ("softmax", "logistic", "margin")),
+    ],
+)
+def test_what_a_recipe_alone_wanted_gives_way_to_what_is_asked_for(asked, name, many_relations):
+    graph = random_graph(9, 101 if many_relations else 2, 300)
+    if asked["against"] == "labels" and sees_answers(BASELINES[recipe(name).model]):
+        with pytest.raises(InputError, match="would see all answers of a question at once"):
+            recipe(name, graph, "cpu", **asked)
+        return
+    plain, found = recipe(name, graph, "cpu"), recipe(name, graph, "cpu", **asked)
+    assert all(getattr(found, each) == value for each, value in asked.items())
+    may_differ = {"against", "loss", "shared", "smoothing", "focus", "outweigh", "even"}
+    assert replace(found, **{each: getattr(plain, each) for each in may_differ}) == plain
+    assert recipe(name, graph, "cpu", against=plain.against) == plain
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"against": "labels", "even": True}, "even is for triples"),
+        ({"against": "labels", "focus": 1.0}, "focus is for logistic loss with drawn negatives"),
+        ({"against": 7, "smoothing": 0.1}, "smoothing against 7 negatives"),
+        ({"against": "all", "loss": "logistic"}, "logistic loss against all entities"),
+        ({"against": "all", "shared": True}, "shared against all"),
+        ({"against": 9}, "9 negatives, but the graph .* has 9 entities; try at most 8"),
+    ],
+)
+def test_what_is_asked_for_does_not_give_way(asked, message):
+    with pytest.raises(InputError, match=message):
+        recipe("rotate", random_graph(9, 2, 30), "cpu", **asked)
 
 
 @pytest.mark.parametrize(

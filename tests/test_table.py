@@ -115,6 +115,7 @@ def test_a_variant_of_a_baseline_stands_beside_it(monkeypatch):
     ("words", "names"),
     [
         (["complex-wn18rr"], ["complex-wn18rr"]),
+        (["ComplEx"], ["complex-wn18rr", "complex-fb15k-237"]),
         (["paper+ns"], ["paper-ns-wn18rr", "paper-ns-fb15k-237"]),
         (["paper+ns-wn18rr", "paper-tb-wn18rr"], ["paper-ns-wn18rr", "paper-tb-wn18rr"]),
         (["ote-fb15k-237", "fast"], ["fast-wn18rr", "ote-fb15k-237", "fast-fb15k-237"]),

@@ -65,11 +65,11 @@ def check_segments(dim: int, segment: int, groups: int = 1) -> None:
     check_divides(dim, segment * groups, f"{parts} of {segment}")
 
 
-def check_divides(dim: int, by: int, what: str, setting: str | None = None) -> None:
+def check_divides(dim: int, by: int, what: str, setting: str | None = None, least: int = 1) -> None:
     """Refuse a vector that cannot be cut into equal parts; name the nearest that can, and what else may be set."""
     if dim % by:
-        below = dim - dim % by
-        tries = " or ".join(str(each) for each in (below, below + by) if each > 0)
+        below, smallest = dim - dim % by, -(-least // by) * by
+        tries = " or ".join(map(str, sorted({max(below, smallest), max(below + by, smallest)})))
         tries += f", or another --{setting}" if setting else ""
         raise InputError(f"dimension {dim} does not divide into {what}; try {tries}")
 

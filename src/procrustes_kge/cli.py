@@ -50,6 +50,7 @@ from procrustes_kge.terminal import (
 from procrustes_kge.train_settings import TrainSettings
 from procrustes_kge.version import __version__
 
+INTERRUPTED = 130  # the exit code after Ctrl-C
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
 
 app = typer.Typer(
@@ -100,6 +101,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.exit(0)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            print("interrupted", file=sys.stderr)
+        raise
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -299,8 +304,9 @@ def _recipe_name(model: str | None, name: str | None) -> str:
     """Return the recipe that is asked for: of a model, the one of the same name or another of its own."""
     if model is None:
         return name or DEFAULT
+    model, asked = model.lower(), model  # papers and tables write capitals
     if model not in BASELINES:
-        raise InputError(f"unknown model {model!r}, expected {' or '.join(BASELINES)}")
+        raise InputError(f"unknown model {asked!r}, expected {' or '.join(BASELINES)}")
     own = baseline_recipes(model)
     if name is not None and name not in own:
         raise InputError(f"--model {model} has no recipe {name}; give one of its own ({', '.join(own)}) or no --model")

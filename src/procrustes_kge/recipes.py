@@ -18,7 +18,7 @@ from procrustes_kge.fit import FitSettings, Report, fit
 from procrustes_kge.graph import Graph, Vocabulary
 from procrustes_kge.model import Procrustes
 from procrustes_kge.published import PUBLISHED
-from procrustes_kge.train import Trained, built, train
+from procrustes_kge.train import Trained, built, check_negatives, train
 from procrustes_kge.train_settings import TrainSettings
 
 OwnSettings = FitSettings | ContrastSettings  # of our own model
@@ -161,6 +161,8 @@ def recipe(name: str, graph: Graph | None = None, device: str = "auto", **change
     settings = changed(settings, device=device, **changes)
     if isinstance(settings, TrainSettings):
         _check_used(settings, changes)
+        if graph is not None:
+            check_negatives(graph, settings)
     return settings
 
 
@@ -193,7 +195,7 @@ def check_buildable(name: str, **changes: Any) -> None:
     for settings in _for_each_kind(name):
         try:
             with torch.random.fork_rng([]), torch.device("meta"):
-                built(_SMALLEST, replace(settings, **changes))
+                built(_SMALLEST, changed(settings, **changes))
             return
         except InputError as error:
             problems.append(error)
@@ -215,7 +217,12 @@ def has_setting(settings: Settings | type[Settings], name: str) -> bool:
 
 
 def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
-    """Return settings with some of them changed; vectors of another size have fewer groups rather than smaller ones."""
+    """Return settings with some of them changed; those that do not go with a change, and were not asked for, give way.
+
+    Vectors of another size have fewer groups rather than smaller ones.
+    """
+    if isinstance(settings, TrainSettings):
+        return replace(settings, **{**_given_way(settings, changes), **changes})
     if not isinstance(settings, ContrastSettings) or "groups" in changes:
         return replace(settings, **changes)
     single = replace(settings, groups=1, **changes)
@@ -224,6 +231,20 @@ def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
         many for many in range(2, settings.groups + 1) if dim % (many * single.segment) == 0 and dim // many >= least
     )
     return replace(single, groups=max(fitting, default=1))
+
+
+def _given_way(settings: TrainSettings, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return what a recipe has no more use for where another loss, or something else to compare with, is asked for."""
+    against, loss = changes.get("against", settings.against), changes.get("loss", settings.loss)
+    drawn, plain = against not in ("all", "labels"), dict[str, Any]()
+    if against == "all" and "loss" not in changes:
+        loss = plain["loss"] = "softmax"
+    plain |= {"smoothing": 0.0} if drawn else {"shared": False}
+    if not drawn or loss != "logistic":
+        plain |= {"focus": 0.0, "outweigh": 1.0}
+    if against == "labels":
+        plain |= {"even": False}
+    return plain
 
 
 @overload

@@ -74,7 +74,7 @@ class Row:
 
     def is_meant(self, word: str) -> bool:
         """Say whether a word names this row: its recipe, its dataset, or both."""
-        return word in (self.recipe, self.dataset, self.name, f"{self.recipe}-{self.dataset}")
+        return word.lower() in (self.recipe, self.dataset, self.name, f"{self.recipe}-{self.dataset}")
 
     def file(self, folder: Path) -> Path:
         """Return where its figures are kept."""

@@ -92,11 +92,7 @@ def train(graph: Graph, settings: TrainSettings | None = None, report: Report | 
     check_trainable(graph)
     if len(graph.entities) < 2:
         raise InputError(f"the graph {graph.name} has one entity: there is nothing to tell it from")
-    if isinstance(settings.against, int) and settings.against >= len(graph.entities):
-        raise InputError(
-            f"{settings.against} negatives, but the graph {graph.name} has {len(graph.entities):,} entities; "
-            f"try at most {len(graph.entities) - 1}"
-        )
+    check_negatives(graph, settings)
     device = choose_device(settings.device)
     fewer = "a smaller --dim or --batch" + (", fewer --against, or --shared" if settings.against != "all" else "")
     with (
@@ -113,6 +109,14 @@ def train(graph: Graph, settings: TrainSettings | None = None, report: Report | 
         finally:
             training.let_go()
     return training.learned
+
+
+def check_negatives(graph: Graph, settings: TrainSettings) -> None:
+    """Refuse more negatives than a graph has entities to draw."""
+    count = len(graph.entities)
+    if isinstance(settings.against, int) and settings.against >= count > 1:
+        have = f"the graph {graph.name} has {count:,} entities"
+        raise InputError(f"{settings.against} negatives, but {have}; try at most {count - 1}")
 
 
 def built(graph: Graph, settings: TrainSettings) -> nn.Module:

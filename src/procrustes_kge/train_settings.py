@@ -112,7 +112,8 @@ class TrainSettings:
     def __str__(self) -> str:
         many = "all" if self.batch == "full" else f"{self.batch:,}"
         against = {"all": "all entities", "labels": "all entities, all answers at once"}.get(str(self.against))
+        most = "up to " if self.patience else ""
         return (
-            f"{self.dim:,} numbers, up to {self.epochs:,} epochs, {many} questions a step against "
+            f"{self.dim:,} numbers, {most}{self.epochs:,} epochs, {many} questions a step against "
             f"{against or f'{self.against:,} negatives'}"
         )

@@ -181,11 +181,11 @@ def nearly_square(dim: int) -> tuple[int, int]:
 
 
 def _check_rows(dim: int, height: int, kernel: int) -> None:
-    check_divides(dim, height, f"{height} rows", "height")
+    check_divides(dim, height, f"{height} rows", "height", least=height * kernel)
     rows, width = 2 * height, dim // height
     if kernel > min(rows, width):
         size = f"dimension {dim} in {height} rows makes an image of {rows} by {width}"
-        raise InputError(f"{size}, expected sides of at least the kernel's {kernel}; try kernel {min(rows, width)}")
+        raise InputError(f"{size}, expected sides of at least the kernel's {kernel}; try --kernel {min(rows, width)}")
 
 
 def _check_wrapping(dim: int, kernel: int) -> None:
@@ -197,6 +197,6 @@ def _check_wrapping(dim: int, kernel: int) -> None:
     if not fits(dim):
         height, width = nearly_square(dim)
         near = next((each for step in range(1, dim) for each in (dim + step, dim - step) if fits(each)), None)
-        tries = f"kernel {2 * min(height, width) + 1}" + (f" or dimension {near}" if near else "")
+        tries = f"--kernel {2 * min(height, width) + 1}" + (f" or --dim {near}" if near else "")
         size = f"dimension {dim} makes an image of {height} by {width}"
         raise InputError(f"{size}, expected sides of at least {least} for kernel {kernel}; try {tries}")
