@@ -18,8 +18,8 @@ from typing import Any, get_type_hints
 
 import records
 from procrustes_kge import InputError, read_graph, recipe
-from procrustes_kge.recipes import Settings, has_setting
-from procrustes_kge.table import Row, filled, missing, table_rows, trained
+from procrustes_kge.bench.table import Row, filled, missing, table_rows, trained
+from procrustes_kge.training.recipes import Settings, has_setting
 
 
 def parsed(settings: Settings, change: str) -> dict[str, Any]:

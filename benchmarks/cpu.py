@@ -12,8 +12,8 @@ from typing import Any
 
 import records
 from procrustes_kge import FitSettings, evaluate, fit, read_graph
-from procrustes_kge.speed import by_pykeen
-from procrustes_kge.table import trained
+from procrustes_kge.bench.speed import by_pykeen
+from procrustes_kge.bench.table import trained
 
 
 def main() -> None:

@@ -15,10 +15,10 @@ from typing import Any
 
 import records
 from procrustes_kge import TrainSettings, evaluate, learn, read_graph, recipe
-from procrustes_kge.budget import plan
-from procrustes_kge.devices import choose_device
-from procrustes_kge.footprint import measure
-from procrustes_kge.store import device_name
+from procrustes_kge.runs.store import device_name
+from procrustes_kge.system.devices import choose_device
+from procrustes_kge.system.footprint import measure
+from procrustes_kge.training.budget import plan
 
 DATASETS = ("wordnet-mini", "umls", "kinship", "nations", "wn18rr", "fb15k-237")
 RECIPES = ("fast", "accurate")

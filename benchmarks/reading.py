@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import records
-from procrustes_kge.footprint import processor_name
-from procrustes_kge.reading import read_graph
+from procrustes_kge.graphs.reading import read_graph
+from procrustes_kge.system.footprint import processor_name
 
 FORMATS = ("graph.tsv", "graph.csv", "graph.nt", "graph.tsv.gz")
 

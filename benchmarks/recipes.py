@@ -15,7 +15,7 @@ from typing import Any
 
 import records
 from procrustes_kge import read_graph
-from procrustes_kge.table import repeated
+from procrustes_kge.bench.table import repeated
 
 ROWS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "fast-wn18rr-d500": ("wn18rr", "fast", {"dim": 500}),

@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from procrustes_kge.ranking import figure
-from procrustes_kge.table import commit, write_result
+from procrustes_kge.bench.table import commit, write_result
+from procrustes_kge.models.ranking import figure
 
 __all__ = ["RESULTS", "commit", "row", "write"]
 

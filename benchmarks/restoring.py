@@ -16,8 +16,8 @@ from typing import Any
 
 import records
 from procrustes_kge import Procrustes, evaluate, learn, read_graph, recipe, restore_relations
-from procrustes_kge.devices import choose_device
-from procrustes_kge.store import device_name
+from procrustes_kge.runs.store import device_name
+from procrustes_kge.system.devices import choose_device
 
 DATASETS = ("umls", "kinship", "nations", "wn18rr", "fb15k-237")
 

@@ -24,11 +24,11 @@ import torch
 
 import records
 from procrustes_kge import Graph, evaluate, learn, read_graph, recipe
-from procrustes_kge.devices import choose_device
-from procrustes_kge.learner import Learner
-from procrustes_kge.recipes import OWN, Settings, changed
-from procrustes_kge.steps import Adagrad
-from procrustes_kge.store import device_name
+from procrustes_kge.runs.store import device_name
+from procrustes_kge.system.devices import choose_device
+from procrustes_kge.training.learner import Learner
+from procrustes_kge.training.optimisers import Adagrad
+from procrustes_kge.training.recipes import OWN, Settings, changed
 
 DIM = 500
 Change = dict[str, Any]

@@ -21,12 +21,12 @@ from jaxtyping import Float
 
 import records
 from procrustes_kge import read_graph
-from procrustes_kge.allocator import kept_memory
-from procrustes_kge.devices import choose_device
-from procrustes_kge.fit import FitSettings
-from procrustes_kge.graph import Graph, Vocabulary
-from procrustes_kge.speed import Timing, speed, started_training
-from procrustes_kge.store import device_name
+from procrustes_kge.bench.speed import Timing, speed, started_training
+from procrustes_kge.graphs.graph import Graph, Vocabulary
+from procrustes_kge.runs.store import device_name
+from procrustes_kge.system.allocator import kept_memory
+from procrustes_kge.system.devices import choose_device
+from procrustes_kge.training.full_batch import FitSettings
 
 SIZES = (1, 2, 4, 8)
 BASE = {"dim": 400, "triples": 100_000, "relations": 50}  # too long for any cache to hold all segments

@@ -11,10 +11,10 @@ from typing import Any
 
 import records
 from procrustes_kge import FitSettings, evaluate, fit, read_graph
-from procrustes_kge.devices import choose_device
-from procrustes_kge.fit import Progress
-from procrustes_kge.ranking import PROTOCOL, figure
-from procrustes_kge.store import device_name
+from procrustes_kge.models.ranking import PROTOCOL, figure
+from procrustes_kge.runs.store import device_name
+from procrustes_kge.system.devices import choose_device
+from procrustes_kge.training.full_batch import Progress
 
 # Adam's rates as the first trials on validation left them; the turn's are the defaults.
 STEPS: dict[str, list[dict[str, Any]]] = {

@@ -23,9 +23,9 @@ from statistics import mean
 from typing import Any
 
 import records
-from procrustes_kge.printed import DATASETS
-from procrustes_kge.ranking import figure
-from procrustes_kge.table import MISSING, Row, as_markdown, read_line, table_rows
+from procrustes_kge.bench.paper import DATASETS
+from procrustes_kge.bench.table import MISSING, Row, as_markdown, read_line, table_rows
+from procrustes_kge.models.ranking import figure
 
 # Runs of growth with dim, in the order in which they were.
 GROWTH_RUNS = {

@@ -22,7 +22,7 @@ ENTITIES = 12_000  # enough to be a real graph, few enough to fit in seconds on 
 NEIGHBOURS = 3  # distinct ones that every entity has: fewer, and its place in the graph is guesswork
 RELATION_TRIPLES = 50  # a relation with fewer has almost nothing in valid and test
 HELD_OUT = 0.05  # share of the triples in valid, and again in test
-OUTPUT = Path(__file__).parents[1] / "src" / "procrustes_kge" / "data" / "wordnet-mini.tar.gz"
+OUTPUT = Path(__file__).parents[1] / "src" / "procrustes_kge" / "graphs" / "data" / "wordnet-mini.tar.gz"
 
 # WordNet lists most links from both ends. Of two that say the same from either end (hypernym and hyponym) one
 # is kept, so that no test answer stands in train under another name; links that are their own reverse (marked

@@ -12,8 +12,8 @@ import random
 import torch
 from hypothesis import strategies as st
 
-from procrustes_kge.graph import Graph, Vocabulary, split_graph
-from procrustes_kge.model import Procrustes
+from procrustes_kge.graphs.graph import Graph, Vocabulary, split_graph
+from procrustes_kge.models.procrustes import Procrustes
 
 CORNERS = 30
 FACTORS = ((1, 0), (2, 0), (5, 0), (8, 0), (0, 1), (3, 1), (7, 1), (11, 1))  # (turn, mirror) of each relation

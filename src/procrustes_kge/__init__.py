@@ -1,21 +1,44 @@
-"""Knowledge-graph embeddings in seconds, by closed-form Orthogonal Procrustes Analysis."""
+"""Knowledge-graph embeddings in seconds, by closed-form Orthogonal Procrustes Analysis.
 
-from procrustes_kge import openmp  # isort: skip  # before anything loads PyTorch
+Each public name is loaded when it is first used: importing the package changes nothing and does not load PyTorch.
+"""
 
-from procrustes_kge.contrast import ContrastSettings, contrast
-from procrustes_kge.errors import DivergedError, InputError
-from procrustes_kge.export import export
-from procrustes_kge.fit import FitSettings, fit
-from procrustes_kge.graph import Graph, split_graph
-from procrustes_kge.model import Answer, Procrustes
-from procrustes_kge.ranking import Evaluation, LinkPredictor, Metrics, evaluate
-from procrustes_kge.reading import read_graph, write_graph
-from procrustes_kge.recipes import learn, recipe
-from procrustes_kge.restoring import restore_relations
-from procrustes_kge.store import load, save
-from procrustes_kge.train import train
-from procrustes_kge.train_settings import TrainSettings
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from procrustes_kge.version import __version__
+
+if TYPE_CHECKING:
+    from procrustes_kge.errors import DivergedError, InputError
+    from procrustes_kge.graphs.graph import Graph, split_graph
+    from procrustes_kge.graphs.reading import read_graph, write_graph
+    from procrustes_kge.models.procrustes import Answer, Procrustes
+    from procrustes_kge.models.ranking import Evaluation, LinkPredictor, Metrics, evaluate
+    from procrustes_kge.runs.export import export
+    from procrustes_kge.runs.store import load, save
+    from procrustes_kge.training.contrastive import ContrastSettings, contrast
+    from procrustes_kge.training.full_batch import FitSettings, fit
+    from procrustes_kge.training.recipes import learn, recipe
+    from procrustes_kge.training.restoring import restore_relations
+    from procrustes_kge.training.supervised import train
+    from procrustes_kge.training.supervised_settings import TrainSettings
+
+_HOMES = {
+    "errors": ["DivergedError", "InputError"],
+    "graphs.graph": ["Graph", "split_graph"],
+    "graphs.reading": ["read_graph", "write_graph"],
+    "models.procrustes": ["Answer", "Procrustes"],
+    "models.ranking": ["Evaluation", "LinkPredictor", "Metrics", "evaluate"],
+    "runs.export": ["export"],
+    "runs.store": ["load", "save"],
+    "training.contrastive": ["ContrastSettings", "contrast"],
+    "training.full_batch": ["FitSettings", "fit"],
+    "training.recipes": ["learn", "recipe"],
+    "training.restoring": ["restore_relations"],
+    "training.supervised": ["train"],
+    "training.supervised_settings": ["TrainSettings"],
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "Answer",
@@ -36,7 +59,6 @@ __all__ = [
     "fit",
     "learn",
     "load",
-    "openmp",
     "read_graph",
     "recipe",
     "restore_relations",
@@ -45,3 +67,15 @@ __all__ = [
     "train",
     "write_graph",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

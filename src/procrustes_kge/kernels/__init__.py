@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from procrustes_kge.kernels.strips import Strips
+from procrustes_kge.layouts.fused import Strips
 
 WIDEST = 64  # numbers in a segment: larger matrices do not fit into the registers of a program
 WIDEST_GROUP = 32  # numbers whose distance is one of several: their loop is unrolled

@@ -18,7 +18,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from procrustes_kge.kernels.strips import TILE, Strips
+from procrustes_kge.layouts.fused import TILE, Strips
 from procrustes_kge.linalg import LIFT, LIFTS, POLISH, POLISHES
 
 # By the step that is taken: how many entities a program moves, and with how many warps.

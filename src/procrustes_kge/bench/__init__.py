@@ -1,0 +1,1 @@
+"""How fast and how accurate everything is, measured and put into tables."""

@@ -1,0 +1,257 @@
+"""How fast training and ranking are here, beside how fast they could be.
+
+Bytes and operations are counted from the formulas. With the copy bandwidth and the rate of products that are measured
+in the same run they imply a floor for work that is done as the formulas say, once per triple and in this precision.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+from statistics import mean
+from typing import Any
+
+import torch
+
+from procrustes_kge.graphs.graph import Graph, Vocabulary
+from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.models.ranking import evaluate, figure
+from procrustes_kge.system.allocator import kept_memory
+from procrustes_kge.system.devices import choose_device
+from procrustes_kge.system.threads import threads
+from procrustes_kge.training.contrastive import ContrastSettings, Training, group_settings
+from procrustes_kge.training.full_batch import FitSettings, FullBatch
+from procrustes_kge.training.recipes import OwnSettings, changed, learn, recipe
+
+FLOAT = 4  # bytes
+MOST_EPOCHS = 50  # timed together
+SHORT = 20  # epochs of a short training with negatives
+A_MILLION = 10**6
+
+
+@dataclass(frozen=True)
+class Rates:
+    """What a machine can do in a second."""
+
+    copy: float  # bytes read and written
+    products: float  # float32 operations of large matrix products
+    half_products: float  # the same in bfloat16 on a GPU; elsewhere those of float32
+
+    def __str__(self) -> str:
+        parts = [f"copies {self.copy / 1e9:,.0f} GB/s", f"multiplies {self.products / 1e9:,.0f} GFLOP/s"]
+        if self.half_products != self.products:
+            parts.append(f"in bfloat16 {self.half_products / 1e9:,.0f}")
+        return f"this machine {', '.join(parts)}"
+
+
+@dataclass(frozen=True)
+class Timing:
+    """A piece of work: how long it took, what it has to move and compute, and the least time that this takes."""
+
+    work: str
+    seconds: float
+    bytes: float = 0.0
+    operations: float = 0.0
+    floor: float = 0.0  # seconds; 0: not counted
+    note: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times longer than the floor."""
+        return self.seconds / self.floor if self.floor else None
+
+    @staticmethod
+    def heading() -> str:
+        """Return what the columns of `str` are."""
+        return f"{'':<48}{'seconds':>10}{'GB':>9}{'GFLOP':>9}{'floor':>10}{'ratio':>7}"
+
+    def __str__(self) -> str:
+        counted = f"{self.bytes / 1e9:>9.3g}{self.operations / 1e9:>9.3g}{self.floor:>10.3g}{self.ratio or 0:>7.1f}"
+        return f"{self.work:<48}{self.seconds:>10.3g}{counted if self.floor else ' ' * 35}   {self.note}".rstrip()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything, for a file."""
+        return {**asdict(self), "ratio": self.ratio}
+
+
+def machine_rates(device: torch.device) -> Rates:
+    """Measure the best of several copies and products that are too large for any cache."""
+    gpu = device.type == "cuda"
+    source = torch.rand((2**30 if gpu else 2**27) // FLOAT, device=device)
+    target = torch.empty_like(source)
+    size = 8192 if gpu else 2048
+    left = torch.rand(size, size, device=device)
+    copied = best_of(lambda: target.copy_(source), device)
+    multiplied = best_of(lambda: left @ left, device)
+    half = left.bfloat16()
+    half_multiplied = best_of(lambda: half @ half, device) if gpu else multiplied
+    operations = 2.0 * size**3
+    return Rates(2.0 * FLOAT * source.numel() / copied, operations / multiplied, operations / half_multiplied)
+
+
+def best_of(work: Callable[[], Any], device: torch.device, times: int = 5) -> float:
+    """Return the seconds of the fastest of several calls, after one that is not counted."""
+    best = float("inf")
+    for number in range(times + 1):
+        started = time.perf_counter()
+        work()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        if number:
+            best = min(best, time.perf_counter() - started)
+    return best
+
+
+def full_batch_epoch(graph: Graph, settings: FitSettings, rates: Rates) -> Timing:
+    """Time an epoch of `fit`, all segments of it."""
+    device = choose_device(settings.device)
+    with kept_memory():
+        epochs = started_training(graph, settings)
+        # As many together as take about a second: the longer a timing, the more of what else goes on is in it.
+        together = max(1, min(MOST_EPOCHS, round(1 / best_of(lambda: epochs(1), device, times=1))))
+        each = best_of(lambda: epochs(together), device) / together
+    # Vectors, and Adam's two moments, read and written once; H Q and two pulls, a product each.
+    tables = 6.0 if settings.step == "adam" else 2.0
+    moved = tables * FLOAT * len(graph.entities) * settings.dim
+    operations = 3 * 2.0 * len(graph.train) * settings.dim * settings.segment
+    name = f"epoch, full batch, {settings.step}, dim {settings.dim:,}"
+    return Timing(name, each, moved, operations, _floor(moved, operations, rates.copy, rates.products))
+
+
+@torch.no_grad()
+def started_training(graph: Graph, settings: FitSettings) -> Callable[[int], None]:
+    """Return what trains all segments for some epochs more."""
+    training = FullBatch(graph, settings, choose_device(settings.device), None)
+    blocks = [training.start(numbers) for numbers in training.blocks(range(settings.segments))]
+
+    @torch.no_grad()
+    def epochs(count: int) -> None:
+        list(training.over_blocks(partial(training.advance, goal=blocks[0].epoch + count), blocks))
+
+    return epochs
+
+
+def softmax_epoch(graph: Graph, settings: ContrastSettings, rates: Rates) -> Timing:
+    """Time an epoch of `contrast` with all its groups."""
+    device = choose_device(settings.device)
+    with torch.no_grad():
+        training = Training(graph, group_settings(settings, 0), device)
+        with threads(training.workers):
+            each = settings.groups * best_of(training.train_epoch, device, times=2)
+    compared = settings.compared(len(graph.entities))
+    # Scores, and the gradients of queries and of entities: three products. Vectors, gradients and what the step
+    # remembers, read and written at every step: those of the entities that it sees.
+    operations = 3 * 2.0 * len(training.questions) * compared * settings.dim
+    seen = min(len(graph.entities), 2 * training.batch + compared) if compared else len(graph.entities)
+    moved = 6.0 * FLOAT * training.steps_an_epoch * seen * settings.dim
+    against = "all entities" if settings.negatives == "all" else f"{compared:,} entities"
+    name = f"epoch, softmax over {against}, dim {settings.dim:,}"
+    return Timing(name, each, moved, operations, _floor(moved, operations, rates.copy, rates.half_products))
+
+
+def trained(graph: Graph, settings: OwnSettings, name: str, seeds: int = 3) -> tuple[Timing, Procrustes]:
+    """Time a whole training, the mean of some seeds, and return the model of the last.
+
+    An epoch is trained before: what a process loads and a machine compiles once is not counted.
+    """
+    device, seconds, found = choose_device(settings.device), [], []
+    learn(graph, replace(settings, epochs=1))
+    for seed in range(seeds):
+        started = time.perf_counter()
+        model = learn(graph, replace(settings, seed=seed))
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        seconds.append(time.perf_counter() - started)
+        found.append(evaluate(model, graph).mrr)
+    note = f"two-sided test MRR {figure(mean(found))}, lowest of {seeds} seeds {figure(min(found))}"
+    return Timing(f"training, {name}, dim {settings.dim:,}", mean(seconds), note=note), model
+
+
+def ranking(graph: Graph, model: Procrustes, rates: Rates) -> Timing:
+    """Time the ranking of the test triples, filters and figures included."""
+    ranked = best_of(lambda: evaluate(model, graph), model.vectors.device, times=2)
+    operations = 2 * 2.0 * len(graph.test) * len(graph.entities) * model.dim
+    moved = FLOAT * float(len(graph.entities)) * model.dim
+    floor = _floor(moved, operations, rates.copy, rates.products)
+    each = f"{1000 * ranked / len(graph.test):.3g} ms a triple"
+    name = f"ranking {len(graph.test):,} test triples, dim {model.dim:,}"
+    return Timing(name, ranked, moved, operations, floor, each)
+
+
+def best_answers(device: torch.device, rates: Rates, dim: int = 500, entities: int = A_MILLION) -> Timing:
+    """Time the ten best answers to one question among a million entities."""
+    width = 20
+    names = Vocabulary(map(str, range(entities)), "entity")
+    vectors = torch.rand(entities, dim // width, width, device=device)
+    rotations = torch.eye(width, device=device).expand(1, dim // width, width, width)
+    model = Procrustes(names, Vocabulary(["r"], "relation"), vectors, rotations)
+    seconds = best_of(lambda: model.tails("0", "r"), device)
+    moved = FLOAT * float(entities) * dim / 2  # read, not written
+    return Timing(f"ten best of {entities:,} entities, dim {dim:,}", seconds, moved, 0.0, moved / rates.copy)
+
+
+def by_pykeen(graph: Graph, dim: int = 200, triples: int = 100) -> Iterator[Timing]:
+    """Time one epoch of PyKEEN's RotatE with its defaults, and its ranking of some test triples, on the CPU."""
+    if find_spec("pykeen") is None:
+        return
+    logging.disable(logging.WARNING)
+    from pykeen.evaluation import RankBasedEvaluator
+    from pykeen.models import RotatE
+    from pykeen.training import SLCWATrainingLoop
+    from pykeen.triples import CoreTriplesFactory
+
+    factory = CoreTriplesFactory(graph.train, num_entities=len(graph.entities), num_relations=len(graph.relations))
+    epoch = ranking = float("inf")
+    for count in (torch.get_num_threads(), 1):  # whichever serves it better on this machine
+        with threads(count):
+            model = RotatE(triples_factory=factory, embedding_dim=dim, random_seed=0)
+            adam = torch.optim.Adam(model.parameters())
+            loop = SLCWATrainingLoop(model=model, triples_factory=factory, optimizer=adam)
+            started = time.perf_counter()
+            loop.train(triples_factory=factory, num_epochs=1, use_tqdm=False)
+            trained = time.perf_counter()
+            RankBasedEvaluator().evaluate(
+                model, graph.test[:triples], additional_filter_triples=[graph.train, graph.valid], use_tqdm=False
+            )
+            epoch, ranking = min(epoch, trained - started), min(ranking, time.perf_counter() - trained)
+    logging.disable(logging.NOTSET)
+    yield Timing(f"PyKEEN: one epoch, RotatE, dim {dim:,}", epoch)
+    yield Timing(
+        f"PyKEEN: ranking {triples:,} test triples", ranking, note=f"{1000 * ranking / triples:.3g} ms a triple"
+    )
+
+
+def speed(graph: Graph, device: str = "auto", pykeen: bool = True) -> tuple[Rates, Iterator[Timing]]:
+    """Return what the machine can do, and the timings, one after another."""
+    place = choose_device(device)
+    rates = machine_rates(place)
+
+    def timings() -> Iterator[Timing]:
+        long, short = (2000, 500) if place.type == "cuda" else (500, 200)
+        fast, paper, accurate = (recipe(name, graph, device) for name in ("fast", "paper", "accurate"))
+        assert isinstance(fast, FitSettings)
+        assert isinstance(paper, FitSettings)
+        assert isinstance(accurate, ContrastSettings)
+        for full in (paper, fast):
+            yield full_batch_epoch(graph, changed(full, dim=long), rates)
+        settings = changed(accurate, dim=short, groups=1)
+        yield softmax_epoch(graph, settings, rates)
+        timing, model = trained(graph, changed(fast, dim=long), "fast")
+        yield timing
+        yield ranking(graph, model, rates)
+        if place.type == "cuda":
+            yield trained(graph, replace(settings, epochs=SHORT), f"accurate, {SHORT} epochs")[0]
+        yield best_answers(place, rates)
+        if pykeen and place.type == "cpu":
+            yield from by_pykeen(graph)
+
+    return rates, timings()
+
+
+def _floor(moved: float, operations: float, copy: float, products: float) -> float:
+    """Return the seconds of whichever takes longer: they can go on at the same time."""
+    return max(moved / copy, operations / products)

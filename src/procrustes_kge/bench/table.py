@@ -1,0 +1,343 @@
+"""The paper's Table 2 with our figures: every recipe on two benchmarks, a JSON file per row.
+
+    rows ─filled→ folder/RECIPE-DATASET.json ─read_line→ lines ─as_text, as_markdown→ table
+
+A row that is there is not trained again, so a table that was interrupted goes on where it was.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from math import isfinite
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+
+from procrustes_kge.bench.paper import DATASETS, NAMES, PAPER, Printed
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.graphs.reading import read_graph
+from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.models.ranking import evaluate, figure
+from procrustes_kge.runs.store import build_report
+from procrustes_kge.system.devices import choose_device, is_no_room
+from procrustes_kge.system.files import read_json, scratch_folder
+from procrustes_kge.system.footprint import measure
+from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.full_batch import Progress, Report
+from procrustes_kge.training.recipes import OWN, Settings, learn, recipe
+from procrustes_kge.training.supervised import Trained
+
+Learn = Callable[[Graph, Settings, Report | None], Procrustes | Trained]
+SEEDS = 3  # of our own recipes; a baseline has one
+NEAR = 0.01  # how far an MRR may be from the paper's without a mark
+MARK, MISSING = "*", "–"
+PROTOCOLS = {"paper": "paper's protocol"}  # recipes of a model beside the one of its own name
+COLUMNS = ("MRR", "H@1", "H@3", "H@10", "seconds", "g CO2", "paper: MRR", "minutes", "g CO2")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A recipe on a dataset."""
+
+    recipe: str
+    dataset: str
+
+    @property
+    def name(self) -> str:
+        """What its file is called."""
+        return f"{self.recipe.replace('+', '-')}-{self.dataset}"
+
+    @property
+    def model(self) -> str:
+        """The baseline that it is a recipe of; of our own model, the recipe itself."""
+        return self.recipe if self.recipe in OWN else PUBLISHED[self.recipe][0].model
+
+    @property
+    def title(self) -> str:
+        """What the table calls it."""
+        name = NAMES.get(self.model, self.model)
+        protocol = self.recipe.removeprefix(self.model).lstrip("-")
+        return ", ".join([name, *([PROTOCOLS.get(protocol, protocol)] if protocol else [])])
+
+    @property
+    def printed(self) -> Printed | None:
+        """What the paper prints for the model, whichever recipe this is."""
+        return PAPER[self.model][list(DATASETS).index(self.dataset)] if self.model in PAPER else None
+
+    def is_meant(self, word: str) -> bool:
+        """Say whether a word names this row: its recipe, its dataset, or both."""
+        return word.lower() in (self.recipe, self.dataset, self.name, f"{self.recipe}-{self.dataset}")
+
+    def file(self, folder: Path) -> Path:
+        """Return where its figures are kept."""
+        return folder / f"{self.name}.json"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What came out of a row: means over its seeds, of both sides of the test triples."""
+
+    mrr: float
+    hits_at_1: float
+    hits_at_3: float
+    hits_at_10: float
+    seconds: float
+    g_co2: float
+    epochs: float
+    seeds: int
+    device: str
+
+    @classmethod
+    def of(cls, runs: Sequence[dict[str, Any]]) -> Figures:
+        """Summarise the reports of some trainings that differ in their seed."""
+        test, footprint = ([run["metrics"]["test"] for run in runs], [run["footprint"] for run in runs])
+        mrr, first, third, tenth = (mean(each[key] for each in test) for key in ("mrr", "hits@1", "hits@3", "hits@10"))
+        seconds, g_co2 = (mean(each[key] for each in footprint) for key in ("seconds", "g_co2"))
+        epochs = mean(run["epochs"] for run in runs)
+        found = (mrr, first, third, tenth, seconds, g_co2, epochs)
+        if not all(map(isfinite, found)):
+            raise ValueError("one of them is no number")
+        return cls(*found, len(runs), str(runs[0]["device"]))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row with its figures, or without them where it has not been trained or could not be."""
+
+    row: Row
+    figures: Figures | None = None
+    problem: str | None = None
+
+    @property
+    def differs(self) -> bool:
+        """Whether our MRR, as the table shows it, is far from the paper's, above or below."""
+        if self.figures is None or self.row.printed is None:
+            return False
+        return round(abs(round(self.figures.mrr, 3) - self.row.printed.mrr), 3) > NEAR
+
+    def cells(self) -> list[str]:
+        """Return what the table shows in each column."""
+        found, printed = self.figures, self.row.printed
+        theirs = [figure(printed.mrr), f"{printed.minutes:,}", f"{printed.g_co2:,}"] if printed else [""] * 3
+        if found is None:
+            return [self.row.title, *[MISSING] * 6, *theirs]
+        shares = [figure(share) for share in (found.mrr, found.hits_at_1, found.hits_at_3, found.hits_at_10)]
+        shares[0] += MARK if self.differs else ""
+        return [self.row.title, *shares, f"{found.seconds:,.1f}", grams(found.g_co2), *theirs]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything, for programs."""
+        printed = self.row.printed
+        return {
+            **asdict(self.row),
+            "title": self.row.title,
+            "figures": asdict(self.figures) if self.figures else None,
+            "paper": printed._asdict() if printed else None,
+            "differs": self.differs,
+            "problem": self.problem,
+        }
+
+    def __str__(self) -> str:
+        if self.figures is None:
+            return f"{self.row.name:<24}{f'not trained: {self.problem}' if self.problem else 'not trained'}"
+        found = self.figures
+        many = f"{found.seeds} seeds, " if found.seeds > 1 else ""
+        cost = f"{found.epochs:.0f} epochs in {found.seconds:,.1f} s   {grams(found.g_co2)} g CO2"
+        return f"{self.row.name:<24}MRR {figure(found.mrr)}   {many}{cost}"
+
+
+def grams(amount: float) -> str:
+    """Return grams with two digits or, where there are more, as whole ones.
+
+    >>> grams(0.0123), grams(3.456), grams(1234.5)
+    ('0.012', '3.5', '1,234')
+    """
+    return f"{amount:.2g}" if amount < 10 else f"{amount:,.0f}"
+
+
+def table_rows(only: Iterable[str] = ()) -> list[Row]:
+    """Return the rows of the table in the paper's order, or those that any of some words names."""
+    models = list(dict.fromkeys(settings[0].model for settings in PUBLISHED.values()))
+    baselines = sorted(PUBLISHED, key=lambda name: models.index(PUBLISHED[name][0].model))
+    names = [*baselines, *(name for name in NAMES if name in OWN)]
+    rows = [Row(name, dataset) for dataset in DATASETS for name in names]
+    words = list(only)
+    for word in words:
+        if not any(row.is_meant(word) for row in rows):
+            raise InputError(
+                f"unknown row {word!r}, expected a dataset ({' or '.join(DATASETS)}), a recipe "
+                f"({' or '.join(names)}), or both, such as {rows[0].name}"
+            )
+    return [row for row in rows if not words or any(map(row.is_meant, words))]
+
+
+def missing(rows: Iterable[Row], folder: Path) -> list[Row]:
+    """Return the rows that have no file."""
+    return [row for row in rows if not row.file(folder).exists()]
+
+
+def read_line(row: Row, folder: Path) -> Line:
+    """Return a row with the figures of its file, if it is there."""
+    file = row.file(folder)
+    if not file.exists():
+        return Line(row)
+    try:
+        runs = read_json(file)["runs"]
+        found = sorted({f"{run['recipe']} on {run['dataset']}" for run in runs})
+        if found != [f"{row.recipe} on {row.dataset}"]:
+            raise ValueError(f"it is of {' and '.join(found) or 'nothing'}")
+        return Line(row, Figures.of(runs))
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise InputError(f"{file}: holds no figures of a row ({error}); remove it to train the row again") from error
+
+
+def filled(
+    rows: Iterable[Row],
+    folder: Path,
+    device: str = "auto",
+    commit: str | None = None,
+    read: Callable[[str], Graph] = read_graph,
+    learn: Learn = learn,
+) -> Iterator[Line]:
+    """Train rows one after another, write each as soon as it is done, and yield it; one that fails says why."""
+    choose_device(device)
+    with scratch_folder(folder / "row"):  # what cannot be written is told before anything is trained
+        pass
+    graphs: dict[str, Graph] = {}
+    for row in rows:
+        try:
+            if row.dataset not in graphs:
+                graphs[row.dataset] = read(row.dataset)
+            seeds = SEEDS if row.recipe in OWN else 1
+            runs = repeated(graphs[row.dataset], row.recipe, seeds, device, learn)
+        except (InputError, RuntimeError, MemoryError) as error:
+            if not isinstance(error, InputError) and not is_no_room(error):
+                raise
+            line = Line(row, problem=str(error) if isinstance(error, InputError) else "no room for it in memory")
+        else:
+            write_result(row.file(folder), {"commit": commit, "runs": runs})
+            line = Line(row, Figures.of(runs))
+        _free_memory()
+        yield line
+
+
+def repeated(
+    graph: Graph, name: str, seeds: int, device: str = "auto", learn: Learn = learn, **changes: Any
+) -> list[dict[str, Any]]:
+    """Train a recipe with some seeds and return their reports.
+
+    An epoch is trained before: what a process loads and a machine compiles once is not counted.
+    """
+    settings = recipe(name, graph, device, **changes)
+    learn(graph, replace(settings, epochs=1), None)
+    return [trained(graph, replace(settings, seed=seed), name, learn=learn) for seed in range(seeds)]
+
+
+def trained(
+    graph: Graph,
+    settings: Settings,
+    recipe: str,
+    splits: Iterable[str] = ("valid", "test"),
+    learn: Learn = learn,
+) -> dict[str, Any]:
+    """Train once, rank some splits, and return the report that a run folder would hold."""
+    device, last = choose_device(settings.device), Progress(0, 1, 0, settings.epochs)
+
+    def remember(progress: Progress) -> None:
+        nonlocal last
+        last = progress
+
+    with measure(device=device) as meter:
+        model = learn(graph, settings, remember)
+    metrics = {split: evaluate(model, graph, split) for split in splits}
+    report = build_report(graph, settings, last.epoch, metrics, meter.footprint, device, recipe)
+    for figures in report["metrics"].values():
+        del figures["relations"]  # long, and not what a table shows
+    del report["notes"]  # of the files of this machine
+    return report
+
+
+def write_result(file: Path, content: dict[str, Any]) -> None:
+    """Write a result file, there whole or not at all."""
+    with scratch_folder(file) as scratch:
+        fresh = scratch / file.name
+        fresh.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fresh.replace(file)
+
+
+def commit() -> str | None:
+    """Return the commit that this package is checked out from, if it is, and whether it was changed since."""
+    try:
+        # Asked for this very file too: the package may be installed inside a checkout of something else.
+        found, changes = _git("rev-parse", "HEAD:./__init__.py", "HEAD"), _git("status", "--porcelain", "--", ".")
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return None
+    return found.split()[-1] + (" and changes" if changes else "")
+
+
+def _git(*words: str) -> str:
+    """Return what git says of the folder of this package."""
+    command = ["git", "-C", str(Path(__file__).parents[1]), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+def as_text(lines: Iterable[Line]) -> str:
+    """Return the table with aligned columns, a part for each dataset."""
+    lines = list(lines)
+    parts = []
+    for cells in _by_dataset(lines):
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        parts.append("\n".join(_aligned(row, widths) for row in cells))
+    return "\n\n".join([*parts, "\n".join(_notes(lines))]).rstrip()
+
+
+def as_markdown(lines: Iterable[Line]) -> str:
+    """Return the table in Markdown, a part for each dataset."""
+    lines = list(lines)
+    parts = []
+    for first, *rest in _by_dataset(lines):
+        rows = [first, ["---"] * len(first), *rest]
+        parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
+    notes = [note.replace(MARK, f"\\{MARK}") for note in _notes(lines)]
+    return "\n\n".join([*parts, "\n".join(notes)]).rstrip()
+
+
+def _by_dataset(lines: Iterable[Line]) -> Iterator[list[list[str]]]:
+    """Yield the cells of each dataset's part, the heading first."""
+    for dataset, some in groupby(lines, key=lambda line: line.row.dataset):
+        yield [[DATASETS[dataset], *COLUMNS], *(line.cells() for line in some)]
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Return words, and the MRR with its mark, to the left, and numbers to the right."""
+    left = [cell.ljust(width) for cell, width in zip(cells[:2], widths[:2], strict=True)]
+    right = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
+    return "  ".join([*left, *right]).rstrip()
+
+
+def _notes(lines: Sequence[Line]) -> list[str]:
+    """Return what a reader of these lines should know."""
+    notes = []
+    if any(line.differs for line in lines):
+        notes.append(f"{MARK} differs from the paper's MRR by more than {f'{NEAR:g}'.removeprefix('0')}.")
+    if any(line.figures is None for line in lines):
+        notes.append(f"{MISSING} not trained yet.")
+    if devices := sorted({line.figures.device for line in lines if line.figures}):
+        notes.append(f"Trained on {' or '.join(devices)}; the paper's minutes and grams are of a GTX 1080 Ti.")
+    return notes
+
+
+def _free_memory() -> None:
+    """Give back what a row took, so that the next finds as much as the first."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

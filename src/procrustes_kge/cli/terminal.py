@@ -1,0 +1,129 @@
+"""What a person sees in the terminal while the command works, and JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.graphs.reading import read_graph
+from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.models.ranking import Evaluation, LinkPredictor, evaluate, figure
+from procrustes_kge.system.footprint import Footprint
+from procrustes_kge.training.full_batch import Progress as FitProgress
+from procrustes_kge.training.full_batch import Report
+from procrustes_kge.training.recipes import Settings, learn
+from procrustes_kge.training.supervised import Trained
+
+
+def say_line(line: str) -> None:
+    """Print a line; a reader who has seen enough (`| head`) does not stop a training before it is saved."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def say_nothing(_: str) -> None:
+    """Say nothing: the output is JSON."""
+
+
+def read_with_bar(source: str, **options: Any) -> Graph:
+    """Read a graph, with a bar while files are downloaded."""
+    bar = progress_bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    tasks: dict[str, Any] = {}
+
+    def show(file: str, done: int, total: int | None) -> None:
+        if file not in tasks:
+            tasks[file] = bar.add_task(file, total=total)
+        bar.update(tasks[file], completed=done)
+
+    with bar:
+        return read_graph(source, progress=show, **options)
+
+
+def progress_bar(*columns: Any) -> Progress:
+    """Return a progress bar on standard error, silent when that is not a terminal."""
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+class FitBar:
+    """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epoch it came to."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.epochs, self.segments = settings.epochs, settings.segments
+        words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
+        self.bar = progress_bar(TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left"))
+        self.task = self.bar.add_task("", total=None, epoch=0, epochs=self.epochs, figures="")
+
+    def __call__(self, progress: FitProgress) -> None:
+        """Show how far training has come."""
+        self.epochs = progress.epoch
+        figures = [f"loss {progress.loss:.5g}"] if progress.loss is not None else []
+        figures += [f"valid MRR {figure(progress.valid_mrr)}"] if progress.valid_mrr is not None else []
+        self.bar.update(
+            self.task,
+            completed=progress.done,
+            total=progress.total,
+            epoch=progress.done // self.segments,  # of all segments on average, as the bar shows it
+            epochs=progress.epochs,
+            figures="   ".join(figures),
+        )
+
+
+def learn_with_bar(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes | Trained:
+    """Train, with a bar."""
+    show = FitBar(settings)
+
+    def tell(progress: FitProgress) -> None:
+        show(progress)
+        if report is not None:
+            report(progress)
+
+    with show.bar:
+        return learn(graph, settings, tell)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Show what training warns of as a line of its own, without Python's trimmings."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"note: {message}", file=sys.stderr, flush=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def rank_with_bar(model: LinkPredictor, graph: Graph, split: str) -> Evaluation:
+    """Rank a split, with a bar."""
+    with progress_bar(TextColumn(f"ranking {split}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task("", total=None)
+        return evaluate(model, graph, split, lambda done, total: bar.update(task, completed=done, total=total))
+
+
+def cost_line(footprint: Footprint, epochs: int) -> str:
+    """Return the closing line on what the training cost."""
+    memory = f"peak {footprint.peak_memory_mb:,.0f} MB"
+    if footprint.gpu_peak_memory_mb:
+        memory += f" + {footprint.gpu_peak_memory_mb:,.0f} MB GPU"
+    return (
+        f"fitted {epochs} epochs in {footprint.seconds:.1f} s   {memory}   {footprint.kwh * 1000:.2g} Wh   "
+        f"{footprint.g_co2:.2g} g CO2 ({'estimated' if footprint.estimated else 'measured'}, {footprint.grid})"
+    )
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON document."""
+    readable = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+    print(json.dumps(content, indent=2, ensure_ascii=not readable))

@@ -1,0 +1,1 @@
+"""The triples of a graph, arranged once for the products that training makes of them."""

@@ -1,0 +1,201 @@
+"""Relations that turn entities."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import normalize, softplus
+
+from procrustes_kge.models.baselines.distances import grouped_distance
+from procrustes_kge.models.baselines.embedded import Embedded, Encoded, dot, rows
+from procrustes_kge.system.devices import exact_products
+from procrustes_kge.validation import check_divides
+
+
+class RotatE(Embedded):
+    """q = h e^{iθ} on complex numbers, compared by γ − Σ |q_k − t_k| (Sun et al., 2019).
+
+    A complex number is two neighbours of a vector. Angles are kept in units that make them as small as the numbers of
+    entities, so that both learn at one rate.
+    """
+
+    def __init__(
+        self, entities: int, relations: int, dim: int = 1000, margin: float = 6.0, inverses: bool = False
+    ) -> None:
+        check_divides(dim, 2, "complex numbers")
+        super().__init__(entities, relations, dim, dim // 2, inverses)
+        self.margin, self.half_turn = margin, (margin + 2) / (dim // 2)
+        for table in (self.entities, self.relations):
+            nn.init.uniform_(table, -self.half_turn, self.half_turn)
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the entities, and the angles of relations."""
+        tables = super().encode(graph)
+        return tables._replace(relations=tables.relations * (math.pi / self.half_turn))
+
+    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
+        """Return the turns back."""
+        return -relations
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the head, each of its complex numbers turned."""
+        return _turned(rows(encoded.entities, heads), rows(encoded.relations, relations))
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return the margin minus the sum of distances."""
+        return self.margin - grouped_distance(queries, encoded.entities, 2, candidates)
+
+
+class OTE(Embedded):
+    """An orthogonal matrix and scales per group of numbers: q_g = h_g diag(eˢ) Q (Tang et al., 2020).
+
+    Q are the orthonormalised rows of W. Heads are asked for by t_g diag(e⁻ˢ) Qᵀ, which is not quite the way back.
+    """
+
+    def __init__(self, entities: int, relations: int, dim: int = 400, group: int = 4, margin: float = 5.0) -> None:
+        check_divides(dim, group, f"groups of {group}", "group")
+        super().__init__(entities, relations, dim, dim * (group + 1), inverses=False)
+        self.group, self.margin = group, margin
+        nn.init.uniform_(self.entities, -0.01, 0.01)
+        nn.init.normal_(self.relations[:, : dim * group])
+        nn.init.zeros_(self.relations[:, dim * group :])
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the entities, and the matrix of each group for each direction."""
+        matrices, scales = self.relations.split([self.entities.shape[1] * self.group, self.entities.shape[1]], dim=1)
+        turns = orthonormal_rows(matrices.unflatten(1, (-1, self.group, self.group)))
+        scales = scales.unflatten(1, (-1, self.group))[..., None]
+        both = torch.cat([scales.exp() * turns, (-scales).exp() * turns.mT])
+        return Encoded(self.entities, both.flatten(1))
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the head, each of its groups scaled and turned."""
+        groups = rows(encoded.entities, heads).unflatten(1, (-1, 1, self.group))
+        return (groups @ rows(encoded.relations, relations).unflatten(1, (-1, self.group, self.group))).flatten(1)
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return the margin minus the sum of distances."""
+        return self.margin - grouped_distance(queries, encoded.entities, self.group, candidates)
+
+
+class RotH(Embedded):
+    """Givens rotations between two translations in hyperbolic space: −d(q, t)² + b_h + b_t (Chami et al., 2020).
+
+    A relation has its own curvature c; entities are tangent vectors at the origin, carried there by exp₀. A query
+    carries its curvature and the bias of its head along, as its last two numbers.
+    """
+
+    def __init__(self, entities: int, relations: int, dim: int = 500, spread: float = 1e-3) -> None:
+        check_divides(dim, 2, "planes")
+        super().__init__(entities, relations, dim, 2 * dim + dim // 2 + 1, inverses=True)
+        self.biases = nn.Parameter(torch.zeros(entities))
+        nn.init.normal_(self.entities, std=spread)
+        nn.init.normal_(self.relations[:, : 2 * dim], std=spread)
+        nn.init.uniform_(self.relations[:, 2 * dim : -1], -math.pi, math.pi)
+        nn.init.ones_(self.relations[:, -1:])
+
+    def encode(self, graph: object = None) -> Encoded:
+        """Return the tables, with the biases of entities."""
+        return Encoded(self.entities, self.relations, self.biases)
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return where the answer should lie, and the curvature there and the bias of the head."""
+        dim = encoded.entities.shape[1]
+        first, second, angles, raw = rows(encoded.relations, relations).split([dim, dim, dim // 2, 1], dim=1)
+        curvature = softplus(raw)
+        moved = _added(_carried(rows(encoded.entities, heads), curvature), _carried(first, curvature), curvature)
+        moved = _added(_turned(moved, angles), _carried(second, curvature), curvature)
+        biases = encoded.entities.new_zeros(len(heads)) if encoded.biases is None else rows(encoded.biases, heads)
+        return torch.cat([moved, curvature, biases[:, None]], dim=1)
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return minus the squared distance plus both biases, by one product of queries and entities."""
+        points, c, head_biases = queries[:, :-2], queries[:, -2:-1], queries[:, -1:]
+        size = torch.linalg.vector_norm(encoded.entities, dim=1).clamp_min(_TINY)
+        with exact_products():  # near neighbours are found by what is left of a difference
+            along = dot(points, Encoded(encoded.entities / size[:, None], encoded.relations), candidates)
+        size = size[None] if candidates is None else rows(size, candidates)
+        root, squared = c.sqrt(), points.square().sum(dim=1, keepdim=True)
+        reach = torch.tanh(root * size) / root  # of the candidate, carried into hyperbolic space
+        # √c d = arcosh(1 + x), x = 2c ‖q − t‖² / (1 − c‖q‖²)(1 − c‖t‖²)
+        apart = (squared + reach * (reach - 2 * along)).clamp_min(_TINY)
+        off_rim = (1 - c * squared) * (1 - c * reach.square()).clamp_min(_EDGE)
+        stretched = 2 * c * apart / off_rim
+        distance = torch.log1p(stretched + (stretched * (stretched + 2)).sqrt()) / root
+        biases = encoded.entities.new_zeros(len(encoded.entities)) if encoded.biases is None else encoded.biases
+        return head_biases + (biases if candidates is None else rows(biases, candidates)) - distance.square()
+
+
+_ALMOST = 1e-5  # share of a row that is left of it, where the rest lies along others
+_TINY, _EDGE = 1e-15, 1e-5  # next to zero; how far from the rim of hyperbolic space points stay
+
+
+def _turned(vectors: Float[Tensor, "b d"], angles: Float[Tensor, "b planes"]) -> Float[Tensor, "b d"]:
+    """Turn each pair of neighbouring numbers by an angle."""
+    first, second = vectors.unflatten(1, (-1, 2)).unbind(dim=-1)
+    cosine, sine = angles.cos(), angles.sin()
+    return torch.stack([first * cosine - second * sine, first * sine + second * cosine], dim=-1).flatten(1)
+
+
+def _carried(tangents: Float[Tensor, "b d"], curvature: Float[Tensor, "b 1"]) -> Float[Tensor, "b d"]:
+    """Return exp₀(u) = tanh(√c ‖u‖) u / (√c ‖u‖), kept off the rim."""
+    root = curvature.sqrt()
+    reach = torch.tanh(root * torch.linalg.vector_norm(tangents, dim=1, keepdim=True)).clamp(max=1 - _EDGE) / root
+    return reach * normalize(tangents, dim=1, eps=_TINY)
+
+
+def _added(left: Tensor, right: Tensor, c: Float[Tensor, "b 1"]) -> Float[Tensor, "b d"]:
+    """Return the Möbius sum x ⊕ y, kept off the rim."""
+    product, ours, theirs = (
+        (one * other).sum(dim=1, keepdim=True) for one, other in ((left, right), (left, left), (right, right))
+    )
+    above = (1 + 2 * c * product + c * theirs) * left + (1 - c * ours) * right
+    point = above / (1 + 2 * c * product + c.square() * ours * theirs).clamp_min(_TINY)
+    length = torch.linalg.vector_norm(point, dim=1, keepdim=True).clamp_min(_TINY)
+    return point * ((1 - _EDGE) / (c.sqrt() * length)).clamp(max=1)
+
+
+def orthonormal_rows(matrices: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*batch n n"]:
+    """Return the rows, each made orthogonal to those before it and of length one (Gram–Schmidt)."""
+    return _GramSchmidt.apply(matrices)
+
+
+class _GramSchmidt(torch.autograd.Function):
+    """W = L Q, with L lower triangular; its gradient needs one solve, where that of every step is hundreds of them.
+
+    dW = dL Q + L dQ, and dQ Qᵀ is skew: its part above the diagonal is that of A = L⁻¹ dW Qᵀ, as L⁻¹ dL has none there.
+    So ⟨P, dQ⟩ = ⟨triu(B − Bᵀ), A⟩ with B = P Qᵀ, and the gradient of W is L⁻ᵀ triu(B − Bᵀ) Q.
+    """
+
+    @staticmethod
+    def forward(context: Any, matrices: Tensor) -> Tensor:
+        turns = torch.empty_like(matrices)
+        with exact_products():
+            for place in range(matrices.shape[-2]):
+                row, before = matrices[..., place : place + 1, :], turns[..., :place, :]
+                for _ in range(2):  # the second time for what rounding left over
+                    row = row - (row @ before.mT) @ before
+                turns[..., place : place + 1, :] = normalize(row, dim=-1)
+        context.save_for_backward(matrices, turns)
+        return turns
+
+    @staticmethod
+    def backward(context: Any, pull: Tensor) -> Tensor:
+        matrices, turns = context.saved_tensors
+        with exact_products():
+            lower, skew = matrices @ turns.mT, pull @ turns.mT
+        above, upper = (skew - skew.mT).triu(1), lower.mT.triu()
+        # A row that those before it make up but for rounding has no direction of its own: nothing is divided by that.
+        left, least = upper.diagonal(dim1=-2, dim2=-1), _ALMOST * torch.linalg.vector_norm(matrices, dim=-1)
+        left.copy_(torch.maximum(left, least.clamp_min(_TINY)))
+        return torch.linalg.solve_triangular(upper, above @ turns, upper=True)

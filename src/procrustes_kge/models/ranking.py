@@ -1,0 +1,276 @@
+"""From scores to ranks to metrics: filtered, two-sided, with ties counting half."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int, Real
+from torch import Tensor
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.graph import Graph, KnownAnswers
+from procrustes_kge.system.allocator import kept_memory
+from procrustes_kge.system.devices import exact_products, is_no_room
+from procrustes_kge.system.threads import over_cores
+
+PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
+SCORES_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
+SCORES_AT_ONCE_CUDA = 2**28
+
+
+@runtime_checkable
+class LinkPredictor(Protocol):
+    """What every model answers. Relation r + R asks for the heads of relation r."""
+
+    def encode(self, graph: Graph | None = None) -> Any:
+        """Return the entity and relation tables, made once per step or evaluation."""
+
+    def query(self, encoded: Any, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the point where the answer to each question should lie."""
+
+    def scores(
+        self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return how well each entity, or each given candidate, answers each query: higher is better."""
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The place of each true answer among all entities that are not known answers of the same question."""
+
+    optimistic: Int[Tensor, " q"]  # 1 + the candidates that score higher
+    pessimistic: Int[Tensor, " q"]  # the candidates that score at least as high, the answer itself among them
+    candidates: Int[Tensor, " q"]  # how many entities were compared, the answer itself among them
+    asks_tail: Bool[Tensor, " q"]
+    relation: Int[Tensor, " q"]
+    seen: Bool[Tensor, " q"]  # both entities of the triple occur in training
+
+    @property
+    def realistic(self) -> Float[Tensor, " q"]:
+        """The mean of the two, so ties count half: a model that scores everything equally must not rank first."""
+        return (self.optimistic + self.pessimistic).double() / 2
+
+    def __getitem__(self, mask: Bool[Tensor, " q"]) -> Ranks:
+        return Ranks(*(getattr(self, name)[mask] for name in self.__dataclass_fields__))
+
+
+@dataclass(frozen=True, repr=False)
+class Metrics:
+    """Figures over one set of questions; NaN-free: an empty set has count 0 and every figure 0."""
+
+    mrr: float
+    hits_at_1: float
+    hits_at_3: float
+    hits_at_10: float
+    mean_rank: float
+    amri: float  # 1 is perfect, 0 is what random scores give, whatever the number of candidates
+    count: int
+
+    @classmethod
+    def of(cls, ranks: Real[Tensor, " q"], candidates: Int[Tensor, " q"]) -> Metrics:
+        """Summarise ranks, each out of its number of candidates."""
+        return cls.by_group(ranks, candidates, torch.zeros_like(candidates), 1)[0]
+
+    @classmethod
+    def by_group(
+        cls, ranks: Real[Tensor, " q"], candidates: Int[Tensor, " q"], group: Int[Tensor, " q"], groups: int
+    ) -> list[Metrics]:
+        """Summarise each group of ranks on its own."""
+        ranks = ranks.double()
+        seen = [1 / ranks, ranks <= 1, ranks <= 3, ranks <= 10, ranks, (candidates.double() + 1) / 2]
+        counts = torch.bincount(group, minlength=groups)
+        sums = [torch.bincount(group, values.double(), groups).double() for values in seen]
+        means = torch.stack(sums, dim=1) / counts.clamp_min(1)[:, None]
+        found = []
+        for count, (mrr, first, third, tenth, mean, expected) in zip(counts.tolist(), means.tolist(), strict=True):
+            amri = 1 - (mean - 1) / (expected - 1) if expected > 1 else 0.0
+            found.append(cls(mrr, first, third, tenth, mean, amri, count))
+        return found
+
+    def as_dict(self) -> dict[str, float]:
+        """Return the figures under the names that reports use."""
+        return {
+            "mrr": self.mrr,
+            "hits@1": self.hits_at_1,
+            "hits@3": self.hits_at_3,
+            "hits@10": self.hits_at_10,
+            "mean_rank": self.mean_rank,
+            "amri": self.amri,
+            "count": self.count,
+        }
+
+    def __repr__(self) -> str:
+        hits = ((1, self.hits_at_1), (3, self.hits_at_3), (10, self.hits_at_10))
+        return f"MRR {figure(self.mrr)}   " + "   ".join(f"hits@{k} {figure(share)}" for k, share in hits)
+
+
+def figure(share: float) -> str:
+    """Return a share of one with three digits, as tables print it.
+
+    >>> figure(0.4637), figure(1.0)
+    ('.464', '1.000')
+    """
+    return f"{share:.3f}".removeprefix("0")
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """Two-sided metrics first, then each way of looking at the same ranks."""
+
+    both: Metrics
+    tail: Metrics
+    head: Metrics
+    seen_only: Metrics
+    optimistic: Metrics
+    pessimistic: Metrics
+    relations: dict[str, Metrics]
+    ranks: Ranks
+
+    @property
+    def mrr(self) -> float:
+        """The two-sided, filtered, realistic mean reciprocal rank."""
+        return self.both.mrr
+
+    @classmethod
+    def of(cls, ranks: Ranks, names: Sequence[str]) -> Evaluation:
+        """Summarise ranks over all questions, per side, for seen entities, and per relation."""
+
+        def summary(chosen: Ranks) -> Metrics:
+            return Metrics.of(chosen.realistic, chosen.candidates)
+
+        relations = Metrics.by_group(ranks.realistic, ranks.candidates, ranks.relation, len(names))
+        return cls(
+            both=summary(ranks),
+            tail=summary(ranks[ranks.asks_tail]),
+            head=summary(ranks[~ranks.asks_tail]),
+            seen_only=summary(ranks[ranks.seen]),
+            optimistic=Metrics.of(ranks.optimistic, ranks.candidates),
+            pessimistic=Metrics.of(ranks.pessimistic, ranks.candidates),
+            relations={names[index]: metrics for index, metrics in enumerate(relations) if metrics.count},
+            ranks=ranks,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the two-sided figures, with every other view under its name."""
+        views = ("tail", "head", "seen_only", "optimistic", "pessimistic")
+        return {
+            **self.both.as_dict(),
+            **{view: getattr(self, view).as_dict() for view in views},
+            "relations": {name: metrics.as_dict() for name, metrics in self.relations.items()},
+        }
+
+    def __repr__(self) -> str:
+        return f"{self.both}   (tails {figure(self.tail.mrr)}, heads {figure(self.head.mrr)})"
+
+
+def evaluate(
+    model: LinkPredictor,
+    graph: Graph,
+    split: str = "test",
+    progress: Callable[[int, int], None] | None = None,
+) -> Evaluation:
+    """Rank every triple of a split from both sides among all entities, known answers of all splits left out."""
+    triples = graph.split(split)
+    if len(triples) == 0:
+        raise InputError(f"the graph {graph.name} has no {split} triples to rank")
+    return Evaluation.of(rank(model, graph, triples, progress=progress), graph.relations)
+
+
+def rank(
+    model: LinkPredictor,
+    graph: Graph,
+    triples: Int[Tensor, "n 3"],
+    known: KnownAnswers | None = None,
+    progress: Callable[[int, int], None] | None = None,
+    workers: int = 0,
+) -> Ranks:
+    """Return the ranks of the triples' tails, then of their heads; without `known`, all splits are known."""
+    head, relation, tail = triples.unbind(dim=1)
+    asked = torch.cat([head, tail])
+    relations = torch.cat([relation, relation + len(graph.relations)])
+    answers = torch.cat([tail, head])
+    with torch.no_grad(), exact_products():
+        encoded = model.encode(graph)
+        probe = model.query(encoded, asked[:1], relations[:1])
+    device = probe.device
+    filtered = KnownAnswers.of(graph, device=device) if known is None else known.to(device)
+
+    # Questions of one relation side by side: a model turns them in one product.
+    order = relations.argsort(stable=True)
+    room, most = (SCORES_AT_ONCE_CUDA, 2**16) if device.type == "cuda" else (SCORES_AT_ONCE, 2**10)
+    # A query takes as much room as its scores where entities are few, and to make it may take far more.
+    chunks = list(order.split(max(1, min(most, room // max(len(graph.entities), probe.shape[1])))))
+
+    def counted(chunk: Tensor) -> Tensor:
+        places = (asked[chunk].to(device), relations[chunk].to(device))
+        with torch.no_grad():  # here, since it holds for one thread alone
+            scores = model.scores(encoded, model.query(encoded, *places))
+        return count_places(scores, answers[chunk].to(device), *filtered.look_up(*places)).cpu()
+
+    counts = torch.empty(len(asked), 3, dtype=torch.int64)
+    with kept_memory(), exact_products():
+        work = partial(_in_parts, counted)
+        results = over_cores(work, chunks, workers) if device.type == "cpu" else map(work, chunks)
+        for done, result in enumerate(results):
+            counts[chunks[done]] = result
+            if progress is not None:
+                progress(done + 1, len(chunks))
+    higher, equal, candidates = counts.unbind(dim=1)
+    seen = graph.seen[head] & graph.seen[tail]
+    return Ranks(
+        optimistic=higher + 1,
+        pessimistic=higher + equal,
+        candidates=candidates,
+        asks_tail=torch.arange(len(asked)) < len(triples),
+        relation=torch.cat([relation, relation]),
+        seen=torch.cat([seen, seen]),
+    )
+
+
+def _in_parts(counted: Callable[[Tensor], Tensor], chunk: Tensor) -> Tensor:
+    """Count a chunk, or its halves where it finds no room.
+
+    Not inside `rank`: a function that knows itself would hold the model until Python looks for such rings.
+    """
+    try:
+        return counted(chunk)
+    except (RuntimeError, MemoryError) as error:
+        if len(chunk) == 1 or not is_no_room(error):
+            raise
+    torch.cuda.empty_cache()  # outside of `except`, whose traceback holds what had no room
+    return torch.cat([_in_parts(counted, half) for half in chunk.chunk(2)])
+
+
+def count_places(
+    scores: Float[Tensor, "b n"],
+    answers: Int[Tensor, " b"],
+    rows: Int[Tensor, " found"],
+    known: Int[Tensor, " found"],
+) -> Int[Tensor, "b 3"]:
+    """Return for each answer how many candidates score higher, how many equal (itself included), and how many are.
+
+    Candidates are all entities but the other known answers, given as (row, entity). They are counted with the rest and
+    taken off again, which spares a pass over the scores. The answer's score comes from the same product as the rest,
+    so that equal means equal to the last bit.
+    """
+    low, high = scores.aminmax()
+    if not (low.isfinite() and high.isfinite()):
+        raise InputError(
+            "the model gives scores that are not finite, which cannot be ranked; was the learning rate too large?"
+        )
+    own = scores.gather(1, answers[:, None])
+    # Flags summed as floats are far faster than counted, and exact to 2²⁴ of float32.
+    flags = torch.empty_like(scores, dtype=torch.float32 if scores.shape[1] < 2**24 else torch.float64)
+    higher = torch.gt(scores, own, out=flags).sum(dim=1).long()
+    equal = torch.eq(scores, own, out=flags).sum(dim=1).long()
+    other = known != answers[rows]
+    rows, known = rows[other], known[other]
+    theirs, places = scores[rows, known], len(answers)
+    higher -= torch.bincount(rows[theirs > own[rows, 0]], minlength=places)
+    equal -= torch.bincount(rows[theirs == own[rows, 0]], minlength=places)
+    candidates = scores.shape[1] - torch.bincount(rows, minlength=places)
+    return torch.stack([higher, equal, candidates], dim=1)

@@ -1,0 +1,353 @@
+"""A run folder: everything that ranking and predicting need, in open formats, written whole or not at all.
+
+settings.json        format version, kind of model, method and its settings
+model.safetensors    vectors, rotations (may be left out), translations, scales; of a baseline, what its module holds
+entities.txt         a name per line, in row order; relations.txt likewise
+labels.json          readable names of entities, where there are any
+triples.safetensors  train, valid and test as ids
+report.json          dataset, settings, metrics, footprint, versions
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import platform
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.errors import InputError
+from procrustes_kge.system.files import nearest_folder, read_json, read_names, scratch_folder, told_of, write_json, write_names
+from procrustes_kge.system.footprint import Footprint, processor_name
+from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
+from procrustes_kge.models.procrustes import Procrustes, both_ways
+from procrustes_kge.models.ranking import PROTOCOL, Evaluation
+from procrustes_kge.training.recipes import METHODS, Settings
+from procrustes_kge.training.restoring import restore_relations
+from procrustes_kge.training.supervised import Trained, built
+from procrustes_kge.training.supervised_settings import TrainSettings
+from procrustes_kge.version import __version__
+
+FORMAT = 3
+FILES = {
+    "settings.json",
+    "model.safetensors",
+    "entities.txt",
+    "relations.txt",
+    "labels.json",
+    "triples.safetensors",
+    "report.json",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder holds."""
+
+    model: Procrustes | Trained
+    graph: Graph | None
+    settings: Settings | None
+    report: dict[str, Any]
+
+
+def save(
+    model: Procrustes | Trained,
+    folder: str | Path,
+    graph: Graph | None = None,
+    settings: Settings | None = None,
+    report: Mapping[str, Any] | None = None,
+    relations: bool = True,
+) -> None:
+    """Write a run folder; one that is already there is replaced at once, but not if it holds files of anybody else.
+
+    Without `graph`, the folder predicts but does not rank. Without `relations`, rotations are left out and computed
+    from the entities and the training triples on loading: a smaller folder, and for a model of `fit` the same answers.
+    A baseline knows its settings, by which it is built again, and is saved with its relations.
+    """
+    check_target(folder)
+    target = Path(folder).resolve()
+    if not relations and graph is None:
+        raise InputError("a model saved without its relations needs the graph they are computed from")
+    if isinstance(model, Trained):
+        if settings not in (None, model.settings):
+            raise InputError(
+                f"these are not the settings that this {model.name} model was trained with; leave them out"
+            )
+        settings = model.settings
+        if not relations:
+            raise InputError(f"the relations of a {model.name} model do not follow from its entities; save both")
+    elif not relations and settings is None and not _follows_from_vectors(model):
+        raise InputError("a model of contrast saved without its relations needs the settings it was trained with")
+    if graph is not None and _names(graph) != _names(model):
+        raise InputError(f"the graph {graph.name} has other names than the model; save it with the one it learned from")
+    # Written beside its target and renamed: a run folder is there whole or not at all.
+    with scratch_folder(target) as scratch:
+        fresh, old = scratch / "fresh", scratch / "old"
+        fresh.mkdir()
+        _write(fresh, model, graph, settings, report or {}, relations)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            if target.exists():
+                target.rename(old)
+            fresh.rename(target)
+        except BaseException:
+            if old.exists() and not target.exists():
+                old.rename(target)
+            raise
+
+
+def check_target(folder: str | Path) -> None:
+    """Refuse a place where no run folder can be written, before any work is done."""
+    target = Path(folder)
+    with told_of(target):
+        there = target.exists() or target.is_symlink()
+        if there and not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
+            raise InputError(
+                f"{target}: exists and is not a run folder, so it is not overwritten; choose another --out"
+            )
+        if there and (guests := _guests(target)):
+            raise InputError(f"{target}: holds {guests[0]} too, which replacing it would delete; choose another --out")
+        if there and Path.cwd().is_relative_to(target.resolve()):
+            raise InputError(f"{target}: you are inside this folder, so it is not replaced; choose another --out")
+        parent = nearest_folder(target)
+        try:
+            tempfile.TemporaryDirectory(dir=parent).cleanup()  # asking for permissions does not tell all
+        except OSError:
+            raise InputError(
+                f"{target}: {parent} is not a folder that can be written to; choose another --out"
+            ) from None
+
+
+def _names(named: Graph | Procrustes | Trained) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    return named.entities.names, named.relations.names
+
+
+def _is_run(folder: Path) -> bool:
+    return (folder / "settings.json").is_file() and (folder / "model.safetensors").is_file()
+
+
+def _siblings(folder: Path) -> list[Path]:
+    """Return the folders beside this one whose names are near to its own."""
+    parent = folder.parent
+    names = [each.name for each in parent.iterdir() if each.is_dir()] if parent.is_dir() else []
+    return [parent / name for name in difflib.get_close_matches(folder.name, names)]
+
+
+def _guests(folder: Path) -> list[str]:
+    """Return what a folder holds that no run folder does."""
+    return sorted(file.name for file in folder.iterdir() if file.name not in FILES)
+
+
+def _write(
+    folder: Path,
+    model: Procrustes | Trained,
+    graph: Graph | None,
+    settings: Settings | None,
+    report: Mapping[str, Any],
+    relations: bool,
+) -> None:
+    from safetensors.torch import save_file
+
+    about = {
+        "format": FORMAT,
+        "model": model.name if isinstance(model, Trained) else "procrustes",
+        "graph": graph.name if graph else None,
+        "translate": isinstance(model, Procrustes) and model.translations is not None,
+        "scale": isinstance(model, Procrustes) and model.scales is not None,
+        "method": _method(settings) if settings else None,
+        "settings": dataclasses.asdict(settings) if settings else None,
+    }
+    left_out = set() if relations else {"rotations"}
+    if not relations and about["method"] in (None, "fit"):
+        left_out.add("translations")  # these follow from the entities as well
+    tables = model.module.state_dict() if isinstance(model, Trained) else model.tables()
+    tensors = {name: table.cpu().contiguous() for name, table in tables.items() if name not in left_out}
+    save_file(tensors, folder / "model.safetensors")
+    write_json(folder / "settings.json", about)
+    write_json(folder / "report.json", report)
+    write_names(folder / "entities.txt", model.entities)
+    write_names(folder / "relations.txt", model.relations)
+    if model.entities.labels:
+        write_json(folder / "labels.json", model.entities.labels)
+    if graph is not None:
+        # Copied, since no two may share memory.
+        triples = {split: graph.split(split).clone(memory_format=torch.contiguous_format) for split in SPLITS}
+        save_file(triples, folder / "triples.safetensors")
+    for file in folder.glob("*.safetensors"):  # written for their owner's eyes alone
+        file.chmod((folder / "settings.json").stat().st_mode)
+
+
+def load(folder: str | Path) -> Procrustes | Trained:
+    """Return the model of a run folder."""
+    return load_run(folder).model
+
+
+def load_run(folder: str | Path) -> Run:
+    """Return all that a run folder holds; refuse one that is missing, damaged or of another version."""
+    source = Path(folder)
+    if not source.is_dir():
+        others = [
+            str(each) for each in (Path("runs", source.name), *_siblings(source)) if (each / "settings.json").is_file()
+        ]
+        hint = f"did you mean {others[0]}?" if others else "`procrustes train` makes one"
+        raise InputError(f"{source}: no such run folder; {hint}")
+    if not (source / "settings.json").is_file():
+        raise InputError(f"{source}: not a run folder, it has no settings.json; give one that `procrustes train` wrote")
+    from safetensors import SafetensorError
+
+    try:
+        about = read_json(source / "settings.json")
+        ours = about.get("format") == FORMAT and about.get("model") in ("procrustes", *BASELINES)
+        if ours:
+            return _read(source, about)
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise InputError(f"{source}: damaged or truncated ({reason}); train again or restore it from a copy") from error
+    seen = f"format {about.get('format')} of model {about.get('model')!r}"
+    known = "'procrustes' or a baseline"
+    raise InputError(f"{source}: written in {seen}, this version reads format {FORMAT} of {known}; train again")
+
+
+def _read(source: Path, about: dict[str, Any]) -> Run:
+    from safetensors.torch import load_file
+
+    labels = read_json(source / "labels.json") if (source / "labels.json").exists() else None
+    entities = Vocabulary(read_names(source / "entities.txt"), "entity", labels)
+    relations = Vocabulary(read_names(source / "relations.txt"), "relation")
+    # Copied, since the file aligns them as no allocator does, and a product may round by its alignment.
+    tensors = {name: tensor.clone() for name, tensor in load_file(source / "model.safetensors").items()}
+    if about["model"] == "procrustes":
+        _check_tables(tensors, len(entities), len(relations))
+    graph = None
+    if (source / "triples.safetensors").exists():
+        triples = load_file(source / "triples.safetensors")
+        train, valid, test = (triples[split] for split in SPLITS)
+        _check_ids(triples, len(entities), len(relations))
+        graph = Graph(about["graph"], entities, relations, train, valid, test)
+    settings, report = _settings(about["method"], about["settings"]), read_json(source / "report.json")
+    if isinstance(settings, TrainSettings):
+        empty = Graph("", entities, relations, *(torch.empty(0, 3, dtype=torch.int64),) * 3)
+        with torch.random.fork_rng([]):  # what is drawn to begin with is replaced at once
+            module = built(graph or empty, settings)
+        try:
+            module.load_state_dict(tensors)
+        except RuntimeError as error:  # PyTorch's word for tables that are missing or do not fit
+            raise ValueError(" ".join(str(error).split())) from None
+        return Run(Trained(settings, entities, relations, module.eval()), graph, settings, report)
+    scales = tensors["scales"] if about["scale"] else None
+    kept = "rotations" in tensors or about["method"] == "contrast"
+    translations = tensors["translations"] if about["translate"] and kept else None
+    if "rotations" in tensors:
+        rotations = tensors["rotations"]
+    elif graph is not None:
+        rotations, translations = restore_relations(
+            *(tensors["vectors"], graph, about["translate"]),
+            contrasted=getattr(settings, "relations", None) == "step",
+            groups=getattr(settings, "groups", 1),
+            translations=translations,
+            scales=scales,
+        )
+    else:
+        raise ValueError("neither the relations are there nor the triples that they are computed from")
+    model = Procrustes(entities, relations, tensors["vectors"], rotations, translations, scales)
+    return Run(model, graph, settings, report)
+
+
+def _follows_from_vectors(model: Procrustes) -> bool:
+    """Say whether heads are asked for with the relation of tails read backwards, as `fit` does."""
+    unit = torch.allclose(model.vectors.norm(dim=-1), model.vectors.new_ones(()), atol=1e-3)
+    if model.scales is not None or not unit:
+        return False
+    if model.translations is None:
+        return True
+    backwards = both_ways(model.rotations, model.translations[: len(model.relations)])
+    return torch.allclose(backwards, model.translations, atol=1e-4)
+
+
+def _method(settings: Settings) -> str:
+    return next(name for name, kind in METHODS.items() if type(settings) is kind)
+
+
+def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | None:
+    """Return settings as they were saved; refuse those of a method, or with a field, that is not known."""
+    if method is None and values is None:
+        return None
+    if method not in METHODS or values is None:
+        raise ValueError(f"settings.json has a method {method!r}, which this version does not know")
+    unknown = set(values) - {field.name for field in dataclasses.fields(METHODS[method])}
+    if unknown:
+        raise ValueError(f"settings.json has a setting {min(unknown)!r}, which this version does not know")
+    return METHODS[method](**values)
+
+
+def _check_tables(tensors: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
+    """Refuse tables that do not fit the names or each other."""
+    segments, width = tensors["vectors"].shape[1:] if tensors["vectors"].ndim == 3 else (1, 1)
+    expected = {
+        "vectors": (entities, segments, width),
+        "rotations": (relations, segments, width, width),
+        "translations": (2 * relations, segments, width),
+        "scales": (2 * relations, segments, width),
+    }
+    for name, shape in expected.items():
+        if name in tensors and tuple(tensors[name].shape) != shape:
+            seen = f"{name} of shape {tuple(tensors[name].shape)}, expected {shape}"
+            raise ValueError(f"{seen} for {entities:,} names of entities and {relations:,} of relations")
+
+
+def _check_ids(splits: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
+    """Refuse triples of ids that have no name."""
+    names = torch.tensor([entities, relations, entities])
+    for split, triples in splits.items():
+        if triples.ndim != 2 or triples.shape[1] != 3:
+            raise ValueError(f"{split} triples of shape {tuple(triples.shape)}, expected three columns")
+        if bool(((triples < 0) | (triples >= names)).any()):
+            raise ValueError(f"{split} triples with ids that have no name")
+
+
+def build_report(
+    graph: Graph,
+    settings: Settings,
+    epochs: int,
+    metrics: Mapping[str, Evaluation],
+    footprint: Footprint,
+    device: torch.device,
+    recipe: str | None = None,
+) -> dict[str, Any]:
+    """Return what is worth keeping about a training, ready for JSON."""
+    return {
+        "dataset": graph.name,
+        "checksum": graph.checksum,
+        "entities": len(graph.entities),
+        "relations": len(graph.relations),
+        "triples": {split: len(graph.split(split)) for split in SPLITS},
+        "notes": [*graph.notes, *graph.remarks()],
+        "model": settings.model if isinstance(settings, TrainSettings) else "procrustes",
+        "recipe": recipe,
+        "method": _method(settings),
+        "settings": dataclasses.asdict(settings),
+        "seed": settings.seed,
+        "epochs": epochs,
+        "metrics": {split: evaluation.as_dict() for split, evaluation in metrics.items()},
+        "protocol": PROTOCOL,
+        "footprint": footprint.as_dict(),
+        "device": device_name(device),
+        "versions": {
+            "procrustes-kge": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def device_name(device: torch.device) -> str:
+    """Return the make of a device."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()

@@ -1,0 +1,1 @@
+"""What touches the machine: devices, threads, memory, recorded GPU steps, whole files, the footprint of a run."""

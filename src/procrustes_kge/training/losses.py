@@ -1,0 +1,62 @@
+"""How far scores are from what they should be: of each answer and its negatives, or of all answers at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, logsigmoid, relu
+
+from procrustes_kge.training.supervised_settings import TrainSettings
+
+
+def logistic(
+    answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
+) -> Float[Tensor, " b"]:
+    """Return −(log σ(answer) + v Σ w log σ(−negative)) / (1 + v), the weights w = softmax(focus · score), held fixed.
+
+    With `outweigh` v = 1 negatives count as much as the answer, whatever their number; where v is their number and
+    there is no focus, every one of them does.
+    """
+    shares, weight = (settings.focus * negatives.detach()).softmax(dim=1), settings.outweigh
+    return -(logsigmoid(answers) + weight * (shares * logsigmoid(-negatives)).sum(dim=1)) / (1 + weight)
+
+
+def softmax(
+    answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
+) -> Float[Tensor, " b"]:
+    """Return −log of the share of the answer among itself and its negatives."""
+    scores = torch.cat([answers[:, None], negatives], dim=1)
+    return cross_entropy(scores, torch.zeros_like(answers, dtype=torch.int64), reduction="none")
+
+
+def margin(
+    answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
+) -> Float[Tensor, " b"]:
+    """Return by how much negatives come nearer than the margin allows."""
+    return relu(settings.margin - answers[:, None] + negatives).mean(dim=1)
+
+
+LOSSES: dict[str, Callable[[Tensor, Tensor, TrainSettings], Tensor]] = {
+    "softmax": softmax,
+    "logistic": logistic,
+    "margin": margin,
+}
+
+
+def of_labels(scores: Float[Tensor, "b n"], labels: Float[Tensor, "b n"], settings: TrainSettings) -> Float[Tensor, ""]:
+    """Return the loss of questions with all their answers, labelled 1, per question.
+
+    Where each entity is judged alone, a score of zero is that of any one, an answer once in so many: ranks do not
+    change, but models without a bias, or with one that moves slowly, need not learn first that most are no answers.
+    """
+    if settings.loss == "softmax":
+        shares = labels / labels.sum(dim=1, keepdim=True)
+        return cross_entropy(scores, shares, label_smoothing=settings.smoothing)
+    count = labels.shape[1]
+    if settings.smoothing:
+        labels = (1 - settings.smoothing) * labels + 1 / count
+    return binary_cross_entropy_with_logits(scores - math.log(count), labels, reduction="sum") / len(labels)

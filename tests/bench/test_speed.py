@@ -1,0 +1,102 @@
+"""Laws of the speed report: counts follow the formulas, floors follow the counts, and nothing here judges a time."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from procrustes_kge.bench.speed import (
+    Rates,
+    Timing,
+    best_answers,
+    best_of,
+    full_batch_epoch,
+    machine_rates,
+    ranking,
+    softmax_epoch,
+    trained,
+)
+from procrustes_kge.cli import main
+from procrustes_kge.training.contrastive import ContrastSettings
+from procrustes_kge.training.full_batch import FitSettings
+from toys import rotated_graph
+
+CPU = torch.device("cpu")
+RATES = Rates(copy=1e9, products=1e10, half_products=4e10)
+SMALL = FitSettings(dim=40, segment=8, epochs=2, pilot=8, device="cpu")
+
+
+def test_a_machine_copies_and_multiplies():
+    rates = machine_rates(CPU)
+    assert rates.copy > 1e7
+    assert rates.half_products == rates.products > 1e7
+    assert "GB/s" in str(rates)
+    assert "bfloat16" not in str(rates)
+    assert "bfloat16 40" in str(RATES)
+
+
+def test_the_best_of_several_leaves_the_first_out():
+    calls = []
+    best_of(lambda: calls.append(1), CPU, times=3)
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize(("step", "tables"), [("turn", 2), ("adam", 6)])
+def test_a_full_batch_epoch_moves_its_tables_and_multiplies_three_times(step, tables):
+    graph = rotated_graph()
+    timing = full_batch_epoch(graph, replace(SMALL, step=step), RATES)
+    assert timing.bytes == tables * 4 * len(graph.entities) * 40
+    assert timing.operations == 3 * 2 * len(graph.train) * 40 * 8
+    assert timing.floor == max(timing.bytes / RATES.copy, timing.operations / RATES.products)
+    assert timing.ratio == timing.seconds / timing.floor
+
+
+def test_a_softmax_epoch_compares_every_question_with_every_entity():
+    graph = rotated_graph()
+    settings = ContrastSettings(dim=40, segment=8, batch=128, device="cpu")
+    all_of_them, some = (softmax_epoch(graph, replace(settings, negatives=many), RATES) for many in ("all", 20))
+    assert all_of_them.operations / some.operations == len(graph.entities) / 20
+    assert "all entities" in all_of_them.work
+    assert "20 entities" in some.work
+
+
+def test_training_and_ranking_are_timed_and_say_how_good_the_model_is():
+    graph = rotated_graph()
+    timing, model = trained(graph, SMALL, "small", seeds=2)
+    assert "two-sided test MRR" in timing.note
+    assert "lowest of 2 seeds" in timing.note
+    assert timing.ratio is None
+    assert model.dim == 40
+    ranked = ranking(graph, model, RATES)
+    assert "ms a triple" in ranked.note
+    assert ranked.operations == 4 * len(graph.test) * len(graph.entities) * 40
+
+
+def test_the_best_answers_are_found_among_as_many_entities_as_asked_for():
+    timing = best_answers(CPU, RATES, dim=40, entities=1000)
+    assert "1,000 entities" in timing.work
+    assert timing.bytes == 4 * 1000 * 40 / 2
+
+
+def test_a_line_of_the_table_stands_under_its_heading():
+    counted, bare = Timing("work", 1.0, 1e9, 1e9, 0.5), Timing("other work", 1.0, note="a note")
+    assert len(str(counted)) == len(Timing.heading())
+    assert str(counted).split() == ["work", "1", "1", "1", "0.5", "2.0"]
+    assert str(bare).split() == ["other", "work", "1", "a", "note"]
+    assert json.loads(json.dumps(counted.as_dict()))["ratio"] == 2.0
+
+
+def test_the_command_prints_one_table_or_json(monkeypatch, capsys):
+    timings = (Timing("work", 1.0, 1e9, 1e9, 0.5), Timing("other work", 2.0))
+    monkeypatch.setattr("procrustes_kge.cli.speed", lambda graph, device, pykeen: (RATES, iter(timings)))
+    arguments = ["bench", "speed", "wordnet-mini", "--device", "cpu"]
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 0
+    assert [line[:10].strip() for line in capsys.readouterr().out.splitlines()[1:]] == ["", "work", "other work"]
+    with pytest.raises(SystemExit):
+        main([*arguments, "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["rates"]["copy"] == 1e9
+    assert [each["seconds"] for each in told["timings"]] == [1.0, 2.0]

@@ -1,0 +1,424 @@
+"""Laws of the paper's table: every recipe has a row, a row is trained once, and one that fails stops no other."""
+
+import json
+import math
+import re
+import subprocess
+from dataclasses import replace
+
+import pytest
+import torch
+
+from procrustes_kge import cli
+from procrustes_kge.bench import table
+from procrustes_kge.bench.paper import DATASETS, NAMES, PAPER
+from procrustes_kge.bench.table import (
+    COLUMNS,
+    Figures,
+    Line,
+    Row,
+    as_markdown,
+    as_text,
+    commit,
+    filled,
+    grams,
+    missing,
+    read_line,
+    table_rows,
+    trained,
+    write_result,
+)
+from procrustes_kge.cli import main
+from procrustes_kge.errors import InputError
+from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.recipes import OWN, learn, recipe
+from procrustes_kge.training.supervised_settings import TrainSettings
+from toys import rotated_graph
+
+GRAPH = rotated_graph()
+FIGURES = Figures(0.4996, 0.45, 0.5, 0.6, 1234.5, 0.0123, 30.0, 1, "a machine")
+
+
+def learn_a_little(graph, settings, report=None):
+    """Train as `learn` does, so briefly that many rows may be trained."""
+    small = {"segment": 5} if type(settings) in (type(recipe(name)) for name in OWN) else {}
+    return learn(graph, replace(settings, dim=20, epochs=1, **small), report)
+
+
+def small_graph(name):
+    """Return a small graph by the name of any dataset."""
+    return replace(GRAPH, name=name)
+
+
+def fill(rows, folder, learn=learn_a_little, read=small_graph):
+    """Fill rows from a small graph, on the CPU."""
+    return list(filled(rows, folder, "cpu", "a commit", read, learn))
+
+
+def unwanted(graph, settings, report=None):
+    raise AssertionError("nothing is to be trained")
+
+
+def run_like(mrr, seconds=1.0, recipe="fast", dataset="wn18rr"):
+    """Return as much of a report as a table looks at."""
+    test = {"mrr": mrr, "hits@1": 0.1, "hits@3": 0.2, "hits@10": 0.3}
+    footprint = {"seconds": seconds, "g_co2": 0.5}
+    about = {"recipe": recipe, "dataset": dataset, "epochs": 3, "device": "a machine"}
+    return {**about, "metrics": {"test": test}, "footprint": footprint}
+
+
+# Rows.
+
+
+def test_every_recipe_has_a_row_for_every_dataset_and_a_name():
+    rows = table_rows()
+    assert len(set(rows)) == len(rows)
+    assert {row.recipe for row in rows} == {*PUBLISHED, *OWN}
+    assert all({row.dataset for row in rows if row.recipe == name} == DATASETS.keys() for name in (*PUBLISHED, *OWN))
+    assert len({(row.title, row.dataset) for row in rows}) == len(rows) == len({row.name for row in rows})
+    assert NAMES.keys() >= {*PAPER, *OWN}
+
+
+def test_the_paper_has_a_figure_for_thirteen_models_and_for_its_own_variants():
+    variants = {name for name in OWN if name.startswith("paper")}
+    assert PAPER.keys() >= variants
+    assert len(PAPER.keys() - variants) == len(PAPER.keys() & BASELINES.keys()) == 13
+    for row in table_rows():
+        assert (row.printed is None) == (row.model not in PAPER)
+    assert Row("ote", "fb15k-237").printed == (0.309, 320, 1144)
+    assert Row("paper+ns", "wn18rr").printed == (0.457, 44, 124)
+
+
+def test_models_are_in_the_papers_order_and_ours_come_last():
+    for dataset in DATASETS:
+        names = [row.model for row in table_rows() if row.dataset == dataset]
+        assert [name for name in dict.fromkeys(names) if name in PAPER] == list(PAPER)
+        assert names[-2:] == ["fast", "accurate"]
+
+
+def test_a_model_that_is_added_has_a_row_when_it_has_settings(monkeypatch):
+    rows = table_rows()
+    monkeypatch.setitem(BASELINES, "fourteenth", BASELINES["distmult"])
+    assert table_rows() == rows
+    monkeypatch.setitem(table.PUBLISHED, "fourteenth", (TrainSettings(model="fourteenth"),) * 2)
+    (row,) = table_rows(["fourteenth-wn18rr"])
+    assert (row.title, row.printed) == ("fourteenth", None)
+
+
+def test_a_variant_of_a_baseline_stands_beside_it(monkeypatch):
+    monkeypatch.setitem(table.PUBLISHED, "transe-paper", PUBLISHED["transe"])
+    assert [row.title for row in table_rows(["wn18rr"])][:3] == ["TransE", "TransE, paper's protocol", "DistMult"]
+    assert Row("transe-paper", "wn18rr").printed == PAPER["transe"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        (["complex-wn18rr"], ["complex-wn18rr"]),
+        (["ComplEx"], ["complex-wn18rr", "complex-fb15k-237"]),
+        (["paper+ns"], ["paper-ns-wn18rr", "paper-ns-fb15k-237"]),
+        (["paper+ns-wn18rr", "paper-tb-wn18rr"], ["paper-ns-wn18rr", "paper-tb-wn18rr"]),
+        (["ote-fb15k-237", "fast"], ["fast-wn18rr", "ote-fb15k-237", "fast-fb15k-237"]),
+    ],
+)
+def test_rows_are_named_by_recipe_dataset_or_both(words, names):
+    assert [row.name for row in table_rows(words)] == names
+    assert [row for row in table_rows() if row.dataset == "wn18rr"] == table_rows(["wn18rr"])
+
+
+def test_a_row_that_is_not_known_is_refused_with_those_that_are():
+    with pytest.raises(InputError, match=r"unknown row 'nobody', expected a dataset \(wn18rr or fb15k-237\), a recipe"):
+        table_rows(["fast", "nobody"])
+
+
+# Training.
+
+
+def test_rows_are_trained_written_and_read(tmp_path):
+    folder = tmp_path / "new" / "results"
+    rows = table_rows(["fast-wn18rr", "distmult-wn18rr"])
+    assert missing(rows, folder) == rows
+    lines = fill(rows, folder)
+    assert [line.row for line in lines] == rows
+    assert [line.figures.seeds for line in lines] == [1, 3]
+    assert [read_line(row, folder) for row in rows] == lines
+    assert missing(rows, folder) == []
+    assert {file.name for file in folder.iterdir()} == {"distmult-wn18rr.json", "fast-wn18rr.json"}
+    content = json.loads((folder / "fast-wn18rr.json").read_text())
+    assert content.keys() == {"commit", "runs"}
+    assert content["commit"] == "a commit"
+    assert [run["seed"] for run in content["runs"]] == [0, 1, 2]
+    assert all(run["recipe"] == "fast" and "relations" not in run["metrics"]["test"] for run in content["runs"])
+
+
+def test_an_epoch_is_trained_before_any_is_timed(tmp_path):
+    calls = []
+
+    def remembered(graph, settings, report=None):
+        calls.append((settings.epochs, settings.seed, report is None))
+        return learn_a_little(graph, settings, report)
+
+    fill(table_rows(["paper-wn18rr"]), tmp_path, remembered)
+    most = recipe("paper", GRAPH).epochs
+    assert calls == [(1, 0, True), (most, 0, False), (most, 1, False), (most, 2, False)]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (InputError("the loss is no number"), "the loss is no number"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "no room for it in memory"),
+        (
+            RuntimeError("DefaultCPUAllocator: you tried to allocate 4 bytes"),
+            "no room for it in memory",
+        ),
+        (MemoryError(), "no room for it in memory"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_a_row_that_fails_says_why_and_stops_no_other(error, told, tmp_path):
+    def failing(graph, settings, report=None):
+        if getattr(settings, "model", None) == "transe":
+            raise error
+        return learn_a_little(graph, settings, report)
+
+    rows = table_rows(["transe-wn18rr", "distmult-wn18rr"])
+    bad, good = fill(rows, tmp_path, failing)
+    assert (bad.problem, bad.figures) == (told, None)
+    assert str(bad).endswith(f"not trained: {told}")
+    assert (good.problem, good.figures is None) == (None, False)
+    assert missing(rows, tmp_path) == rows[:1]
+
+
+def test_a_mistake_of_ours_is_not_taken_for_a_row_that_fails(tmp_path):
+    def broken(graph, settings, report=None):
+        raise RuntimeError("shapes do not match")
+
+    with pytest.raises(RuntimeError, match="shapes"):
+        fill(table_rows(["transe-wn18rr"]), tmp_path, broken)
+
+
+def test_a_dataset_that_cannot_be_read_fails_its_rows_alone(tmp_path):
+    def read(name):
+        if name == "wn18rr":
+            raise InputError("cannot download it")
+        return small_graph(name)
+
+    first, second = fill(table_rows(["distmult"]), tmp_path, read=read)
+    assert first.problem == "cannot download it"
+    assert second.figures is not None
+
+
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_trained(tmp_path):
+    (tmp_path / "results").write_text("a file")
+    with pytest.raises(InputError, match="cannot be written"):
+        fill(table_rows(["fast-wn18rr"]), tmp_path / "results", unwanted)
+
+
+def test_a_training_may_look_at_validation_alone():
+    settings = recipe("distmult", GRAPH, "cpu", dim=20, epochs=400, validate_every=1, patience=1)
+    report = trained(GRAPH, settings, "distmult", ["valid"])
+    assert report["metrics"].keys() == {"valid"}
+    assert 1 < report["epochs"] < 400  # those that were trained, not the most that might have been
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"runs": []}', '{"runs": [{"metrics": {}}]}'])
+def test_a_file_without_figures_is_told(content, tmp_path):
+    (tmp_path / "fast-wn18rr.json").write_text(content)
+    with pytest.raises(InputError, match=r"fast-wn18rr.json: holds no figures of a row .* remove it"):
+        read_line(Row("fast", "wn18rr"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("run", "problem"),
+    [
+        (run_like(0.3, recipe="complex"), "it is of complex on wn18rr"),
+        (run_like(0.3, dataset="fb15k-237"), "it is of fast on fb15k-237"),
+        (run_like(math.nan), "one of them is no number"),
+    ],
+)
+def test_figures_of_another_row_or_of_none_are_told(run, problem, tmp_path):
+    write_result(tmp_path / "fast-wn18rr.json", {"commit": None, "runs": [run]})
+    with pytest.raises(InputError, match=rf"fast-wn18rr.json: holds no figures of a row \({problem}\); remove it"):
+        read_line(Row("fast", "wn18rr"), tmp_path)
+
+
+@pytest.fixture
+def checkout(tmp_path, monkeypatch):
+    """Have the table believe that its package lies in a checkout of its own, and return a way to ask git there."""
+
+    def git(*words):
+        who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+        return subprocess.run(
+            ["git", "-C", str(tmp_path), *who, *words], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    monkeypatch.setattr(table, "__file__", str(tmp_path / "package" / "bench" / "table.py"))
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").touch()
+    try:
+        git("init", "-q")
+    except FileNotFoundError:
+        pytest.skip("there is no git here")
+    return git
+
+
+def test_the_commit_is_that_of_a_checkout_and_changes_are_told(checkout, tmp_path):
+    assert commit() is None  # nothing is checked in yet
+    checkout("add", "-A")
+    checkout("commit", "-qm", "all")
+    assert commit() == checkout("rev-parse", "HEAD")
+    (tmp_path / "result.json").touch()  # beside the package: it was not trained by that
+    assert commit() == checkout("rev-parse", "HEAD")
+    (tmp_path / "package" / "__init__.py").write_text("changed = True")
+    assert commit() == checkout("rev-parse", "HEAD") + " and changes"
+
+
+def test_a_package_inside_another_checkout_has_no_commit(checkout, tmp_path):
+    (tmp_path / "other.py").touch()
+    checkout("add", "other.py")
+    checkout("commit", "-qm", "another project")
+    assert commit() is None
+
+
+def test_without_git_there_is_no_commit(monkeypatch):
+    def no_git(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(subprocess, "run", no_git)
+    assert commit() is None
+
+
+# The table.
+
+
+@pytest.mark.parametrize(
+    ("mrr", "differs"), [(0.439, False), (0.4494, False), (0.4496, True), (0.429, False), (0.4284, True), (0.9, True)]
+)
+def test_an_mrr_that_is_far_from_the_papers_is_marked(mrr, differs):
+    line = Line(Row("rotate", "wn18rr"), replace(FIGURES, mrr=mrr))
+    assert line.differs == differs
+    assert line.cells()[1].endswith("*") == differs
+    for show in (as_text, as_markdown):
+        assert ("differs from the paper's MRR by more than .01" in show([line])) == differs
+    assert not Line(Row("fast", "wn18rr"), replace(FIGURES, mrr=mrr)).differs
+
+
+def test_a_line_has_a_cell_for_every_column():
+    row = Row("complex", "wn18rr")
+    assert Line(row).cells() == ["ComplEx", *["–"] * 6, ".440", "130", "493"]
+    shown = Line(row, FIGURES).cells()
+    assert shown == ["ComplEx", ".500*", ".450", ".500", ".600", "1,234.5", "0.012", ".440", "130", "493"]
+    assert Line(Row("fast", "wn18rr"), FIGURES).cells()[-3:] == [""] * 3
+    assert all(len(Line(row).cells()) == 1 + len(COLUMNS) for row in table_rows())
+
+
+def test_seeds_are_averaged():
+    found = Figures.of([run_like(0.1, 1.0), run_like(0.3, 2.0)])
+    assert (found.mrr, found.seconds, found.seeds) == (pytest.approx(0.2), 1.5, 2)
+
+
+def test_columns_of_text_are_aligned():
+    lines = [Line(row, FIGURES if row.recipe == "paper" else None) for row in table_rows()]
+    for part, dataset in zip(as_text(lines).split("\n\n"), DATASETS.values(), strict=False):
+        first, *rest = part.splitlines()
+        assert first.startswith(dataset)
+        ends = [first.index(name) + len(name) for name in ("H@1", "H@10", "seconds", "minutes")]
+        for row in rest[:-2]:  # those that the paper has figures for
+            assert all(row[end - 1] not in " " and row[end : end + 1] in (" ", "") for end in ends)
+    assert "– not trained yet." in as_text(lines)
+    assert "Trained on a machine" in as_text(lines)
+
+
+def test_markdown_has_a_table_for_each_dataset():
+    lines = [Line(row, replace(FIGURES, mrr=0.2)) for row in table_rows(["transe", "fast"])]
+    first, second, notes = as_markdown(lines).split("\n\n")
+    for part, dataset in ((first, "WN18RR"), (second, "FB15k-237")):
+        rows = part.splitlines()
+        assert rows[0].startswith(f"| {dataset} | MRR | H@1 |")
+        assert len(rows) == 4
+        assert {row.count("|") for row in rows} == {len(COLUMNS) + 2}
+    assert notes.startswith("\\* differs")  # a star alone would begin a list
+    assert "not trained yet" not in notes
+
+
+@pytest.mark.parametrize(("amount", "shown"), [(0.00123, "0.0012"), (9.94, "9.9"), (10.4, "10"), (3702.0, "3,702")])
+def test_grams_are_as_long_as_they_need_be(amount, shown):
+    assert grams(amount) == shown
+
+
+# The command.
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch, capsys):
+    """Run `bench table` in a folder of its own, on a small graph and with little training; return what it says."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "read_with_bar", small_graph)
+    monkeypatch.setattr(cli, "learn_with_bar", learn_a_little)
+
+    def call(*arguments, code=0):
+        with pytest.raises(SystemExit) as ended:
+            main(["bench", "table", *arguments])
+        output = capsys.readouterr()
+        assert ended.value.code == code
+        assert (output.err == "") == (code == 0)
+        return output.err if code == 2 else output.out
+
+    return call
+
+
+def test_the_command_trains_what_is_missing_and_prints_the_table(bench, tmp_path, monkeypatch):
+    only = ("--only", "distmult-wn18rr", "--device", "cpu")
+    first = bench(*only)
+    assert first.startswith("distmult-wn18rr         MRR ")
+    assert "\nWN18RR " in first
+    assert (tmp_path / "results" / "distmult-wn18rr.json").is_file()
+    monkeypatch.setattr(cli, "learn_with_bar", unwanted)
+    assert first.endswith(bench(*only))
+    told = json.loads(bench(*only, "--json"))
+    (row,) = told["rows"]
+    assert (row["recipe"], row["dataset"], row["title"], row["problem"]) == ("distmult", "wn18rr", "DistMult", None)
+    assert row["paper"] == {"mrr": 0.43, "minutes": 79, "g_co2": 309}
+    assert row["figures"]["seeds"] == 1
+
+
+def test_printing_trains_nothing(bench, tmp_path):
+    write_result(
+        tmp_path / "mine" / "rotate-fb15k-237.json",
+        {"commit": None, "runs": [run_like(0.3, recipe="rotate", dataset="fb15k-237")]},
+    )
+    printed = bench("--print", "--folder", "mine")
+    assert len(printed.splitlines()) == len(table_rows()) + 6  # two headings, two empty lines, two notes
+    assert re.search(r"RotatE +\.300 +\.100 ", printed)
+    assert bench("--print", "--folder", "mine", "--markdown").startswith("| WN18RR | MRR |")
+    rows = json.loads(bench("--print", "--folder", "mine", "--json"))["rows"]
+    assert [row["recipe"] for row in rows if row["figures"]] == ["rotate"]
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_row_that_fails_ends_in_code_1(bench, monkeypatch):
+    def failing(graph, settings, report=None):
+        if settings.model == "transe":
+            raise InputError("it is too large")
+        return learn_a_little(graph, settings, report)
+
+    monkeypatch.setattr(cli, "learn_with_bar", failing)
+    only = ("--only", "transe-wn18rr", "--only", "distmult-wn18rr", "--device", "cpu")
+    printed = bench(*only, code=1)
+    assert "\nTransE    –" in printed
+    rows = json.loads(bench(*only, "--json", code=1))["rows"]
+    assert [row["problem"] for row in rows] == ["it is too large", None]
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--only", "nobody"), "error: unknown row 'nobody', expected"),
+        (("--json", "--markdown"), "error: --markdown and --json: give one"),
+        (("--only", "fast", "--device", "banana"), "error: unknown device 'banana'"),
+    ],
+)
+def test_mistakes_are_told(flags, message, bench):
+    assert bench(*flags, code=2).startswith(message)

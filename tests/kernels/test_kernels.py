@@ -1,0 +1,171 @@
+"""The fused kernels agree with their plain twins: on a GPU where there is one, else by Triton's interpreter."""
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
+pytest.importorskip("triton", reason="Triton is not installed; pip install 'procrustes-kge[kernels]' brings it")
+
+import triton.runtime.interpreter as interpreter
+
+from procrustes_kge.kernels import can_compare, can_fuse
+from procrustes_kge.kernels import full_batch as fused
+from procrustes_kge.kernels.distances import summed_lengths
+from procrustes_kge.layouts.fused import Strips
+from procrustes_kge.layouts.relational import RelationalMatrices
+from procrustes_kge.linalg import nearest_orthogonal_by_products
+from procrustes_kge.models.baselines.distances import lengths
+from procrustes_kge.models.ranking import evaluate
+from procrustes_kge.training.full_batch import NEARLY_THERE, FitSettings, Segments, fit, train_epoch
+from toys import random_graph, rotated_graph
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+_patched = interpreter._patch_lang_tensor
+
+
+def _patch_with_scalars(tensor, scope):
+    """Let the interpreter loop to a number that a kernel has loaded: NumPy 2.4 makes no int of an array of one."""
+    _patched(tensor, scope)
+    scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
+
+
+def as_on_a_gpu():
+    """Return the module `fit`, whose name the function has taken."""
+    return sys.modules["procrustes_kge.training.full_batch"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _interpreter():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(interpreter, "_patch_lang_tensor", _patch_with_scalars)
+        patch.setattr(as_on_a_gpu(), "_polar", lambda vectors: nearest_orthogonal_by_products)
+        yield
+
+
+def by_both(graph, settings, epochs):
+    """Return vectors and losses after some epochs, plain and fused."""
+    sizes = (len(graph.entities), len(graph.relations))
+    triples = graph.train.to(DEVICE)
+    plain = Segments.start(range(settings.segments), sizes[0], settings.segment, 0, DEVICE)
+    matrices = RelationalMatrices.of(triples, *sizes, settings.segments)
+    found = fused.FusedSegments(plain.vectors.clone(), Strips.of(triples, *sizes))
+    for _ in range(epochs):
+        train_epoch(plain, matrices, settings)
+        loss = found.train_epoch(
+            settings.learning_rate,
+            translate=settings.translate,
+            by_norm=settings.loss == "norm",
+            adam=settings.step == "adam",
+            near=NEARLY_THERE,
+        )
+    return (plain.vectors, plain.loss), (found.vectors, loss)
+
+
+def crowded_graph(seed=0):
+    """Return a graph of two relations whose questions fill several strips, with one of 50 answers."""
+    generator = torch.Generator().manual_seed(seed)
+    entities, triples = 400, 900
+    drawn = [torch.randint(most, (triples,), generator=generator) for most in (entities, 2, entities)]
+    hub = torch.stack([torch.zeros(50, dtype=torch.int64), torch.zeros(50, dtype=torch.int64), torch.arange(50)])
+    train = torch.cat([torch.stack(drawn), hub], dim=1).T.contiguous()
+    assert Strips.of(train, entities, 2).strips.shape[0] > 4
+    return SimpleNamespace(entities=range(entities), relations=range(2), train=train)
+
+
+@pytest.mark.parametrize("step", ["turn", "adam"])
+@pytest.mark.parametrize("loss", ["squared", "norm"])
+@pytest.mark.parametrize("translate", [True, False])
+@pytest.mark.parametrize("graph", [rotated_graph(), crowded_graph()], ids=["rotated", "crowded"])
+def test_a_fused_epoch_is_a_plain_epoch(graph, step, loss, translate):
+    chosen = FitSettings(dim=16, segment=8, step=step, loss=loss, translate=translate, learning_rate=0.05)
+    plain, found = by_both(graph, chosen, epochs=2)
+    torch.testing.assert_close(found[0], plain[0], rtol=1e-4, atol=2e-4)
+    torch.testing.assert_close(found[1], plain[1], rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    entities=st.integers(2, 40),
+    relations=st.integers(1, 4),
+    triples=st.integers(1, 150),
+    segment=st.sampled_from([2, 5, 16, 20, 33, 64]),
+    step=st.sampled_from(["turn", "adam"]),
+    loss=st.sampled_from(["squared", "norm"]),
+    translate=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_fused_epoch_is_a_plain_epoch_for_any_shape(segment, step, loss, translate, **sizes):
+    graph = random_graph(**sizes)
+    chosen = FitSettings(dim=segment, segment=segment, step=step, loss=loss, translate=translate, learning_rate=0.01)
+    # The loss of the second epoch tells whether the first went where it should. Vectors cannot be compared: directions
+    # in which a relation with few triples says nothing are filled alike, but round differently.
+    plain, found = by_both(graph, chosen, epochs=2)
+    torch.testing.assert_close(found[1], plain[1], rtol=2e-3, atol=2e-3)
+    assert found[0].isfinite().all()
+
+
+def test_training_by_the_kernels_gives_the_figures_of_plain_training(monkeypatch):
+    graph, used, train = rotated_graph(), [], fused.FusedSegments.train_epoch
+
+    def told(self, *arguments, **options):
+        used.append(self)
+        return train(self, *arguments, **options)
+
+    monkeypatch.setattr(fused.FusedSegments, "train_epoch", told)
+    # One worker: fused blocks share their scratch, and on a GPU are trained one after another.
+    chosen = FitSettings(dim=16, segment=8, epochs=6, device=DEVICE.type, pilot=8, validate_every=2, workers=1)
+    found = []
+    for fuses in (False, True):
+        assert not used
+        monkeypatch.setattr(as_on_a_gpu(), "can_fuse", lambda *_, fuses=fuses: fuses)
+        found.append(evaluate(fit(graph, chosen), graph))
+    assert used
+    assert found[0].mrr == pytest.approx(found[1].mrr, abs=5e-4)
+    assert found[0].tail.hits_at_10 == pytest.approx(found[1].tail.hits_at_10, abs=5e-4)
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    queries=st.integers(1, 70),
+    entities=st.integers(1, 130),
+    groups=st.integers(1, 5),
+    group=st.sampled_from([1, 2, 3, 4, 5, 17, 20, 32]),
+    seed=st.integers(0, 99),
+)
+def test_summed_lengths_are_those_of_all_pairs(queries, entities, groups, group, seed):
+    generator = torch.Generator().manual_seed(seed)
+    shapes = (queries, groups * group), (entities, groups * group), (queries, entities)
+    ours, theirs, weights = (torch.randn(shape, generator=generator) for shape in shapes)
+    theirs[0] = ours[0]  # no distance, and no direction
+    found = differentiated(lambda *pair: summed_lengths(*pair, group), ours, theirs, weights)
+    plain = differentiated(
+        lambda one, other: lengths((one[:, None] - other).unflatten(-1, (-1, group))).sum(dim=-1),
+        *(each.double() for each in (ours, theirs, weights)),
+    )
+    for one, other in zip(found, plain, strict=True):
+        torch.testing.assert_close(one, other.float(), rtol=1e-4, atol=1e-4)
+
+
+def differentiated(compare, ours, theirs, weights):
+    """Return what is compared, and the gradients of its weighted sum."""
+    pair = [each.to(DEVICE).requires_grad_() for each in (ours, theirs)]
+    total = compare(*pair)
+    return total.detach(), *torch.autograd.grad((total * weights.to(DEVICE)).sum(), pair)
+
+
+def test_kernels_are_for_gpus_and_for_segments_that_fit():
+    assert not can_compare(torch.ones(2, 8), 2)
+    assert not can_fuse(torch.device("cpu"), 20, 100)
+    if torch.cuda.is_available():
+        assert can_fuse(DEVICE, 20, 100)
+        assert not can_fuse(DEVICE, 128, 100)
+        assert not can_fuse(DEVICE, 20, 2**30)
+        assert can_compare(torch.ones(2, 8, device=DEVICE), 2)
+        assert not can_compare(torch.ones(2, 80, device=DEVICE), 40)

@@ -1,0 +1,475 @@
+"""The contract that every model passes, and the laws of Procrustes itself."""
+
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from jaxtyping import TypeCheckError
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.graph import Vocabulary
+from procrustes_kge.linalg import completed, nearest_orthogonal, spherise
+from procrustes_kge.models.procrustes import Procrustes, both_ways
+from procrustes_kge.models.ranking import LinkPredictor, evaluate
+from procrustes_kge.training.contrastive import ContrastSettings, contrast
+from procrustes_kge.training.full_batch import FitSettings, fit
+from procrustes_kge.training.restoring import restore_relations
+from toys import planted_model, random_graph, random_orthogonal, rotated_graph
+
+SETTINGS = FitSettings(dim=40, segment=10, epochs=30, patience=0, device="cpu")
+CONTRAST = ContrastSettings(dim=40, segment=10, epochs=30, batch=64, device="cpu")
+UNIT = {"lengths": "unit", "relations": "positives", "step": "adam", "learning_rate": 0.05, "decay": 0, "dropout": 0}
+
+
+def fitted(**changes):
+    graph = rotated_graph()
+    return fit(graph, replace(SETTINGS, **changes)), graph
+
+
+def contrasted(**changes):
+    graph = rotated_graph()
+    return contrast(graph, replace(CONTRAST, **changes)), graph
+
+
+def drawn(seed=0, translate=False, scale=False):
+    """Return a model that was never trained, and a graph that nobody planted.
+
+    With scales each direction has a map of its own; without them heads are asked by the tails' map read backwards.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    graph, segments, width = random_graph(30, 5, 200, seed), 4, 3
+    relations = len(graph.relations)
+    shape = (len(graph.entities), segments, width)
+    vectors = torch.nn.functional.normalize(torch.randn(shape, generator=generator), dim=-1)
+    rotations = random_orthogonal(width, generator, (relations, segments)).float()
+    shifts = torch.randn(2 * relations, segments, width, generator=generator) if translate else None
+    scales = torch.randn(2 * relations, segments, width, generator=generator) if scale else None
+    if shifts is not None and scales is None:
+        shifts = both_ways(rotations, shifts[:relations])
+    return Procrustes(graph.entities, graph.relations, vectors, rotations, shifts, scales), graph
+
+
+# The contract. A model is added by a line: how to make it with its graph, and what it declares.
+
+
+class Declared(NamedTuple):
+    make: object
+    exact: bool = False  # a triple has the same score whether it is asked for its tail or for its head
+    backwards: bool = True  # heads are sought by the same map as tails, read backwards
+    unit: bool = True  # every segment of an entity has length one
+    learned: bool = False  # it was planted, or learned what was
+
+
+MODELS = {
+    "planted": Declared(planted_model, exact=True, learned=True),
+    "drawn": Declared(drawn, exact=True),
+    "drawn, translated": Declared(lambda: drawn(translate=True)),
+    "drawn, scaled": Declared(lambda: drawn(scale=True), backwards=False),
+    "drawn, scaled and translated": Declared(lambda: drawn(scale=True, translate=True), backwards=False),
+    "fitted": Declared(lambda: fitted(translate=False), exact=True, learned=True),
+    "fitted, translated": Declared(lambda: fitted(translate=True), learned=True),
+    "contrasted": Declared(lambda: contrasted(scale=False, translate=False), exact=True, unit=False, learned=True),
+    "contrasted, scaled and translated": Declared(contrasted, backwards=False, unit=False, learned=True),
+    "contrasted, in groups, scaled and translated": Declared(
+        lambda: contrasted(groups=2), backwards=False, unit=False, learned=True
+    ),
+    "contrasted, of unit length, translated": Declared(
+        lambda: contrasted(loss="sigmoid", negatives=20, scale=False, **UNIT), backwards=False, learned=True
+    ),
+}
+made = cache(lambda name: MODELS[name].make())
+every_model = pytest.mark.parametrize("name", MODELS)
+
+
+def models_that(**declared):
+    """Run a test on the models that declare all this."""
+    names = [name for name in MODELS if declared.items() <= MODELS[name]._asdict().items()]
+    assert names
+    return pytest.mark.parametrize("name", names)
+
+
+def questions_of(model, graph, seed=0, count=40):
+    """Return random questions of both directions."""
+    generator = torch.Generator().manual_seed(seed)
+    return (
+        torch.randint(len(graph.entities), (count,), generator=generator),
+        torch.randint(2 * len(graph.relations), (count,), generator=generator),
+    )
+
+
+def scores_of(model, graph, entities, relations, candidates=None):
+    encoded = model.encode(graph)
+    return model.scores(encoded, model.query(encoded, entities, relations), candidates)
+
+
+def close(left, right, tolerance=1e-5):
+    torch.testing.assert_close(left, right, rtol=tolerance, atol=tolerance)
+
+
+@every_model
+def test_every_model_is_a_link_predictor(name):
+    assert isinstance(made(name)[0], LinkPredictor)
+
+
+@every_model
+@given(seed=st.integers(0, 2**31), count=st.integers(1, 20), some=st.integers(1, 10))
+def test_scoring_some_is_scoring_all(name, seed, count, some):
+    model, graph = made(name)
+    questions = questions_of(model, graph, seed, count)
+    candidates = torch.randint(len(graph.entities), (count, some), generator=torch.Generator().manual_seed(seed))
+    everything = scores_of(model, graph, *questions)
+    assert everything.shape == (count, len(graph.entities))
+    close(scores_of(model, graph, *questions, candidates), everything.gather(1, candidates))
+
+
+@every_model
+@given(seed=st.integers(0, 2**31))
+def test_a_question_has_the_same_scores_whatever_it_is_asked_beside(name, seed):
+    model, graph = made(name)
+    entities, relations = questions_of(model, graph, seed, 6)
+    together = scores_of(model, graph, entities, relations)
+    alone = [scores_of(model, graph, entities[[row]], relations[[row]])[0] for row in range(6)]
+    close(together, torch.stack(alone))
+
+
+@models_that(exact=True)
+def test_a_triple_has_the_same_score_from_either_side(name):
+    model, graph = made(name)
+    everyone = torch.arange(len(graph.entities))
+    for relation in range(len(graph.relations)):
+        forward = scores_of(model, graph, everyone, torch.full_like(everyone, relation))
+        backward = scores_of(model, graph, everyone, torch.full_like(everyone, relation + len(graph.relations)))
+        close(forward, backward.T)
+
+
+@every_model
+def test_ranking_is_by_score_from_either_side(name):
+    model, graph = made(name)
+    head, relation, tail = graph.test.unbind(dim=1)
+    ranks = evaluate(model, graph).ranks
+    asked, relations = torch.cat([head, tail]), torch.cat([relation, relation + len(graph.relations)])
+    scores = scores_of(model, graph, asked, relations)
+    own = scores.gather(1, torch.cat([tail, head])[:, None])
+    unfiltered = (scores > own).sum(dim=1) + 1
+    assert (ranks.optimistic <= unfiltered).all()
+    assert (unfiltered - ranks.optimistic <= len(graph.entities) - ranks.candidates).all()
+
+
+@every_model
+def test_asking_leaves_the_model_as_it_was(name):
+    model, graph = made(name)
+    questions = questions_of(model, graph)
+    before = scores_of(model, graph, *questions)
+    evaluate(model, graph)
+    assert torch.equal(scores_of(model, graph, *questions), before)
+
+
+@models_that(learned=True)
+def test_what_was_planted_is_ranked_perfectly(name):
+    model, graph = made(name)
+    for split in ("train", "valid", "test"):
+        evaluation = evaluate(model, graph, split)
+        assert evaluation.pessimistic.mrr == evaluation.mrr == 1
+
+
+# Procrustes.
+
+
+@every_model
+def test_a_model_has_the_tables_that_it_was_made_with(name):
+    model, graph = made(name)
+    relations, (segments, width) = len(graph.relations), model.vectors.shape[1:]
+    shapes = {
+        "vectors": (len(graph.entities), segments, width),
+        "rotations": (relations, segments, width, width),
+        "translations": (2 * relations, segments, width),
+        "scales": (2 * relations, segments, width),
+    }
+    tables = model.tables()
+    assert all(table is getattr(model, kind) for kind, table in tables.items())
+    assert tables.keys() == {kind for kind in shapes if getattr(model, kind) is not None}
+    assert ("translations" in tables, "scales" in tables) == ("translated" in name, "scaled" in name)
+    assert {kind: tuple(table.shape) for kind, table in tables.items()} == {kind: shapes[kind] for kind in tables}
+
+
+@every_model
+def test_rotations_are_orthogonal_and_segments_as_long_as_declared(name):
+    model, _ = made(name)
+    rotations = model.rotations.double()
+    close(rotations.mT @ rotations, torch.eye(rotations.shape[-1], dtype=torch.float64).expand_as(rotations), 1e-6)
+    lengths = model.vectors.norm(dim=-1)
+    assert torch.allclose(lengths, torch.ones_like(lengths), atol=1e-5) == MODELS[name].unit
+
+
+@every_model
+def test_the_query_is_where_the_answer_should_lie(name):
+    model, graph = made(name)
+    head, relation, tail = graph.train.unbind(dim=1)
+    for asked, direction, rotations in (
+        (head, relation, model.rotations),
+        (tail, relation + len(graph.relations), model.rotations.mT),
+    ):
+        turned = (model.vectors[asked][:, :, None] @ rotations[relation]).squeeze(2)
+        scales = 1 if model.scales is None else model.scales[direction]
+        shifts = 0 if model.translations is None else model.translations[direction]
+        close(model.query(model, asked, direction), (scales * turned + shifts).flatten(1))
+
+
+@models_that(backwards=True)
+def test_heads_are_sought_by_the_map_of_tails_read_backwards(name):
+    model, graph = made(name)
+    _, relation, tail = graph.train.unbind(dim=1)
+    shifts = 0 if model.translations is None else model.translations[relation][:, :, None]
+    turned = (model.vectors[tail][:, :, None] - shifts) @ model.rotations[relation].mT
+    close(model.query(model, tail, relation + len(graph.relations)), turned.flatten(1))
+
+
+@given(seed=st.integers(0, 2**31))
+def test_a_translation_both_ways_leads_there_and_back(seed):
+    model, graph = drawn(seed, translate=True)
+    everyone = torch.arange(len(graph.entities))
+    for relation in range(len(graph.relations)):
+        there = model.query(model, everyone, torch.full_like(everyone, relation)).view_as(model.vectors)
+        moved = replace(model, vectors=there)
+        back = moved.query(moved, everyone, torch.full_like(everyone, relation + len(graph.relations)))
+        close(back, model.vectors.flatten(1))
+
+
+def in_double(model):
+    """Return the same model with segments of length one, and rotations orthogonal, to the last digit of float64."""
+    return replace(
+        model,
+        **{name: table.double() for name, table in model.tables().items()}
+        | {
+            "vectors": torch.nn.functional.normalize(model.vectors.double(), dim=-1),
+            "rotations": nearest_orthogonal(model.rotations.double()),
+        },
+    )
+
+
+@models_that(unit=True)
+def test_products_rank_as_distances_do(name):
+    """For unit segments 2 q·t = −‖q − t‖² + a constant of the question."""
+    exact, graph = in_double(made(name)[0]), made(name)[1]
+    everyone = torch.arange(len(graph.entities))
+    for direction in range(2 * len(graph.relations)):
+        wanted = exact.query(exact, everyone, torch.full_like(everyone, direction))
+        nearness = -torch.cdist(wanted, exact.vectors.flatten(1)).square() / 2
+        constants = exact.scores(exact, wanted) - nearness
+        close(constants, constants[:, :1].expand_as(constants), 1e-9)
+
+
+@models_that(unit=True, backwards=True)
+def test_products_rank_as_distances_do_from_either_side(name):
+    """For unit segments 2 q·t = −‖hQ + b − t‖² + a constant of the question, forwards and backwards."""
+    exact, graph = in_double(made(name)[0]), made(name)[1]
+    everyone, relations = torch.arange(len(graph.entities)), len(graph.relations)
+    if exact.translations is not None:  # those of heads were rounded to float32
+        exact = replace(exact, translations=both_ways(exact.rotations, exact.translations[:relations]))
+    for relation in range(relations):
+        wanted = exact.query(exact, everyone, torch.full_like(everyone, relation))
+        nearness = -torch.cdist(wanted, exact.vectors.flatten(1)).square() / 2  # of head (row) and tail (column)
+        forward = scores_of(exact, graph, everyone, torch.full_like(everyone, relation))
+        backward = scores_of(exact, graph, everyone, torch.full_like(everyone, relation + relations))
+        for scores, near in ((forward, nearness), (backward, nearness.T)):
+            constants = scores - near
+            close(constants, constants[:, :1].expand_as(constants), 1e-9)
+
+
+def test_planted_tails_are_turned_heads():
+    model, graph = planted_model()
+    for split in ("train", "valid", "test"):
+        head, relation, tail = graph.split(split).unbind(dim=1)
+        close(model.query(model, head, relation), model.vectors[tail].flatten(1))
+        close(model.query(model, tail, relation + len(graph.relations)), model.vectors[head].flatten(1))
+    lengths = model.vectors.norm(dim=-1)
+    close(lengths, torch.ones_like(lengths))
+
+
+# Questions by name.
+
+
+@every_model
+def test_answers_come_best_first_with_their_scores(name):
+    model, graph = made(name)
+    head, relation, tail = graph.test[0].tolist()
+    for answers, asked, index in (
+        (model.tails(graph.entities[head], graph.relations[relation], 7), head, relation),
+        (model.heads(graph.relations[relation], graph.entities[tail], 7), tail, relation + len(graph.relations)),
+    ):
+        scores = scores_of(model, graph, torch.tensor([asked]), torch.tensor([index]))[0]
+        best = scores.sort(descending=True).values[:7]
+        assert [answer.score for answer in answers] == pytest.approx(best.tolist(), abs=1e-6)
+        assert len({answer.name for answer in answers}) == 7
+        for answer in answers:
+            assert answer.score == pytest.approx(scores[graph.entities.id(answer.name)].item(), abs=1e-6)
+
+
+@models_that(learned=True)
+def test_the_planted_answer_comes_first_under_its_name_and_label(name):
+    model, graph = made(name)
+    for head, relation, tail in graph.test[:10].tolist():
+        h, r, t = graph.entities[head], graph.relations[relation], graph.entities[tail]
+        assert model.tails(h, r)[0].name == t
+        assert model.heads(r, t)[0].name == h
+        assert model.tails(h, r)[0].label == f"element {tail}"
+        # A label that one entity carries is as good as its name.
+        assert model.tails(graph.entities.label(head), r) == model.tails(h, r)
+        assert model.heads(r, graph.entities.label(tail)) == model.heads(r, t)
+
+
+def test_an_entity_without_a_label_is_called_by_its_name():
+    model, graph = drawn()
+    assert all(answer.label == answer.name for answer in model.tails(graph.entities[0], graph.relations[0]))
+
+
+@every_model
+def test_as_many_answers_as_asked_for_or_as_there_are(name):
+    model, graph = made(name)
+    question = graph.entities[0], graph.relations[0]
+    assert len(model.tails(*question)) == 10
+    for k in (1, 3, len(graph.entities), len(graph.entities) + 1, 10**9):
+        answers = model.tails(*question, k=k)
+        assert len(answers) == min(k, len(graph.entities))
+        assert answers == model.tails(*question, k=10**9)[:k]
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_fewer_than_one_answer_is_refused(k):
+    model, graph = made("planted")
+    with pytest.raises(InputError, match=f"{k} answers asked for, expected at least 1"):
+        model.tails(graph.entities[0], graph.relations[0], k)
+    with pytest.raises(InputError, match="expected at least 1"):
+        model.heads(graph.relations[0], graph.entities[0], k)
+
+
+def test_unknown_names_are_answered_with_the_nearest():
+    model, graph = made("planted")
+    with pytest.raises(InputError, match=r"unknown entity 'trun 12', expected one of the graph's 60; .*'turn 12'"):
+        model.tails("trun 12", graph.relations[0])
+    with pytest.raises(InputError, match=r"unknown relation 'turn 11 and', .*did you mean 'turn 11 and mirror'"):
+        model.tails(graph.entities[0], "turn 11 and")
+    with pytest.raises(InputError, match="unknown entity 'xyzzy'") as refusal:
+        model.heads(graph.relations[0], "xyzzy")
+    assert "did you mean" not in str(refusal.value)
+
+
+def test_a_label_of_several_entities_is_refused_with_their_names():
+    model, graph = made("planted")
+    names = list(graph.entities)
+    shared = replace(model, entities=Vocabulary(names, "entity", dict.fromkeys(names[:2], "twin")))
+    with pytest.raises(InputError, match=f"'twin' is the label of 2 names: '{names[0]}', '{names[1]}'"):
+        shared.tails("twin", graph.relations[0])
+
+
+# Relations from entities alone.
+
+
+@pytest.mark.parametrize("translate", [False, True])
+@pytest.mark.parametrize("loss", ["squared", "norm"])
+def test_the_entities_of_a_trained_model_determine_its_relations(loss, translate):
+    model, graph = fitted(translate=translate, loss=loss, epochs=3)
+    rotations, translations = restore_relations(model.vectors, graph, translate)
+    assert torch.equal(rotations, model.rotations)
+    assert (translations is None) == (model.translations is None) == (not translate)
+    if translate:
+        assert torch.equal(translations, model.translations)
+
+
+def test_flat_vectors_are_refused_with_their_shape():
+    model, graph = planted_model()
+    with pytest.raises((InputError, TypeCheckError), match=r"expected \[entities, segments, width\]|vectors"):
+        restore_relations(model.vectors.flatten(1), graph)
+
+
+def test_planted_rotations_are_restored():
+    model, graph = planted_model()
+    rotations, translations = restore_relations(model.vectors, graph, translate=False)
+    close(rotations, model.rotations)
+    assert translations is None
+
+
+@given(seed=st.integers(0, 2**31))
+def test_restored_rotations_are_orthogonal(seed):
+    # Wide segments and few triples: many relations leave their rotation free in some directions.
+    graph = random_graph(8, 6, 20, seed)
+    vectors = torch.randn(8, 2, 12, generator=torch.Generator().manual_seed(seed))
+    for translate in (False, True):
+        points = spherise(vectors.transpose(0, 1)).transpose(0, 1)
+        rotations, _ = restore_relations(points, graph, translate)
+        assert rotations.dtype == vectors.dtype
+        close(rotations.mT @ rotations, torch.eye(12).expand_as(rotations))
+
+
+def test_a_relation_without_triples_is_restored_by_what_completes_it():
+    model, graph = planted_model()
+    graph = replace(graph, relations=Vocabulary([*graph.relations, "unused"], "relation"))
+    rotations, translations = restore_relations(model.vectors, graph, translate=True)
+    close(rotations[-1], nearest_orthogonal(completed(torch.zeros_like(rotations[-1]))))
+    assert not translations[[len(graph.relations) - 1, -1]].any()  # neither for its tails nor for its heads
+
+
+def test_swapping_heads_and_tails_transposes_what_is_restored():
+    model, graph = planted_model()
+    swapped = replace(graph, train=graph.train[:, [2, 1, 0]])
+    close(restore_relations(model.vectors, swapped, translate=False)[0], model.rotations.mT)
+
+
+@pytest.mark.parametrize("count", [59, 61])
+def test_vectors_of_another_graph_are_refused(count):
+    _, graph = made("planted")
+    with pytest.raises(InputError, match=f"vectors of {count} entities, but the graph rotated has 60"):
+        restore_relations(torch.ones(count, 2, 3), graph)
+
+
+# Devices.
+
+
+@every_model
+@pytest.mark.parametrize(
+    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif("not torch.cuda.is_available()"))]
+)
+def test_a_model_answers_alike_on_every_device(name, device):
+    model, graph = made(name)
+    moved = model.to(device)
+    assert moved.tables().keys() == model.tables().keys()
+    assert {table.device.type for table in moved.tables().values()} == {device}
+    assert (moved.entities, moved.relations) == (model.entities, model.relations)
+    question = graph.entities[1], graph.relations[1]
+    there, here = moved.tails(*question), model.tails(*question)
+    assert [answer.score for answer in there] == pytest.approx([answer.score for answer in here], abs=1e-5)
+    assert evaluate(moved, graph).mrr == pytest.approx(evaluate(model, graph).mrr, abs=1e-3)
+
+
+@every_model
+def test_all_of_a_model_moves(name):
+    moved = made(name)[0].to("meta")
+    tables = [moved.vectors, moved.rotations, moved.translations, moved.scales]
+    assert {table.device.type for table in tables if table is not None} == {"meta"}
+
+
+@every_model
+def test_the_dimension_is_that_of_a_query(name):
+    model, graph = made(name)
+    assert model.query(model, *questions_of(model, graph)).shape[1] == model.dim
+
+
+def test_no_questions_have_no_answers():
+    model, _ = planted_model()
+    nothing = torch.empty(0, dtype=torch.int64)
+    assert model.query(model, nothing, nothing).shape == (0, model.dim)
+
+
+def test_a_question_is_turned_alike_alone_and_among_others():
+    model, graph = planted_model()
+    generator = torch.Generator().manual_seed(0)
+    heads = torch.randint(len(graph.entities), (50,), generator=generator)
+    relations = torch.randint(2 * len(graph.relations), (50,), generator=generator)
+    together = model.query(model, heads, relations)
+    for row in range(50):
+        alone = model.query(model, heads[row : row + 1], relations[row : row + 1])
+        torch.testing.assert_close(alone[0], together[row])

@@ -1,0 +1,82 @@
+"""Published settings fit their baseline, for either kind of graph, and a small graph can meet them."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from procrustes_kge.bench.paper import DATASETS, NAMES, PAPER
+from procrustes_kge.bench.table import table_rows
+from procrustes_kge.errors import InputError
+from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.recipes import recipe
+from procrustes_kge.training.supervised import built, train
+from procrustes_kge.training.supervised_settings import TrainSettings
+from toys import random_graph
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+THIRTEEN = [
+    "transe",
+    "distmult",
+    "complex",
+    "rgcn",
+    "conve",
+    "a2n",
+    "sacn",
+    "tucker",
+    "quate",
+    "interacte",
+    "roth",
+    "rotate",
+    "ote",
+]
+
+
+def test_each_of_the_papers_thirteen_has_settings_a_name_and_its_figures():
+    for known in (BASELINES, PUBLISHED, NAMES, PAPER):
+        assert [name for name in known if name in THIRTEEN] == THIRTEEN
+
+
+def test_settings_are_named_for_their_model_and_in_the_order_of_models():
+    assert [name for name in PUBLISHED if name in BASELINES] == [name for name in BASELINES if name in PUBLISHED]
+    for name, settings in PUBLISHED.items():
+        (model,) = {each.model for each in settings}
+        assert name == model or name.startswith(f"{model}-")
+
+
+@pytest.mark.parametrize("row", [row for row in table_rows() if row.recipe in PUBLISHED], ids=str)
+def test_a_row_was_trained_by_its_recipe(row):
+    wanted = asdict(PUBLISHED[row.recipe][list(DATASETS).index(row.dataset)])
+    for run in json.loads(row.file(RESULTS).read_text(encoding="utf-8"))["runs"]:
+        found = {**asdict(TrainSettings()), **run["settings"]}  # a setting that came later was as it is by default
+        unused = {"device", "seed", *(["decay"] if found["penalty"] == "none" else [])}
+        assert {name: value for name, value in found.items() if name not in unused} == {
+            name: value for name, value in wanted.items() if name not in unused
+        }
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_model_can_be_built_with_its_settings(name):
+    graph = random_graph(9, 3, 40)
+    for settings in PUBLISHED[name]:
+        assert next(built(graph, settings).parameters()).isfinite().all()
+
+
+@pytest.mark.parametrize("name", [name for name, both in PUBLISHED.items() if isinstance(both[0].against, int)])
+def test_a_small_graph_gets_fewer_negatives(name):
+    graph = random_graph(9, 3, 40)
+    settings = recipe(name, graph, "cpu")
+    assert settings.against == 8
+    train(graph, replace(settings, epochs=1))
+
+
+def test_the_kind_of_graph_chooses():
+    for relations, at in ((3, 0), (101, 1)):
+        assert recipe("complex", random_graph(9, relations, 40)) == PUBLISHED["complex"][at]
+
+
+def test_an_unknown_model_is_refused_with_the_names_of_all():
+    with pytest.raises(InputError, match="unknown model 'nobody', expected transe or distmult or complex"):
+        TrainSettings(model="nobody")

@@ -1,0 +1,526 @@
+"""Laws of full-batch training: planted answers found, segments that never meet, seeds that repeat, mistakes told."""
+
+import math
+import os
+import re
+from dataclasses import replace
+from itertools import pairwise, product
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.reading import read_graph
+from procrustes_kge.layouts.relational import RelationalMatrices
+from procrustes_kge.models.procrustes import Procrustes, both_ways
+from procrustes_kge.models.ranking import evaluate
+from procrustes_kge.training.full_batch import FitSettings, FullBatch, Progress, Segments, fit, train_epoch
+from procrustes_kge.training.recipes import OWN, PAPER, baseline_recipes, recipe
+from procrustes_kge.training.restoring import restore_relations
+from toys import graph_of, random_graph, random_graphs, rotated_graph, same
+
+REAL_DATA = os.environ.get("PROCRUSTES_DATA")
+WAYS = [
+    {"loss": loss, "step": step, "translate": translate}
+    for loss, step, translate in product(("squared", "norm"), ("turn", "adam"), (False, True))
+]
+
+
+def small(**changes):
+    """Return settings that train a toy in a moment."""
+    return replace(FitSettings(dim=40, segment=8, epochs=30, patience=0, device="cpu"), **changes)
+
+
+def told(graph, settings):
+    """Return the model and all that was reported on the way."""
+    log = []
+    return fit(graph, settings, log.append), log
+
+
+def is_sound(model):
+    """Tell whether segments are unit vectors, rotations orthogonal, and everything finite."""
+    width = model.rotations.shape[-1]
+    lengths = torch.linalg.vector_norm(model.vectors.double(), dim=-1)
+    turned_back = model.rotations.double() @ model.rotations.double().mT
+    return (
+        all(bool(table.isfinite().all()) for table in model.tables().values())
+        and float((lengths - 1).abs().max()) < 1e-5
+        and float((turned_back - torch.eye(width)).abs().max()) < 1e-5
+    )
+
+
+# What training finds.
+
+
+@pytest.mark.parametrize(("seed", "patience"), [(0, 0), (0, 3), (1, 3)])
+def test_planted_rotations_are_ranked_perfectly(seed, patience):
+    graph = rotated_graph(seed)
+    model = fit(graph, FitSettings(dim=200, device="cpu", patience=patience, seed=seed))
+    found = evaluate(model, graph)
+    assert (found.mrr, found.head.hits_at_1, found.tail.hits_at_1) == (1.0, 1.0, 1.0)
+    assert is_sound(model)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+def test_every_way_to_train_beats_no_training(way):
+    graph, settings = rotated_graph(), small(**way)
+    untrained = torch.nn.functional.normalize(
+        torch.randn(len(graph.entities), settings.segments, 8, generator=torch.Generator().manual_seed(0)), dim=-1
+    )
+    tables = restore_relations(untrained, graph, settings.translate)
+    before = evaluate(Procrustes(graph.entities, graph.relations, untrained, *tables), graph).mrr
+    model, log = told(graph, settings)
+    assert before < 0.3
+    assert evaluate(model, graph).mrr > 0.9
+    assert (model.translations is not None, model.scales) == (settings.translate, None)
+    assert is_sound(model)
+    assert log[-2].loss < 0.7 * log[0].loss
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_relation_asked_for_heads_is_the_one_asked_for_tails_read_backwards(seed):
+    graph = random_graph(entities=20, relations=3, triples=100, seed=seed)
+    model = fit(graph, small(epochs=4, seed=seed))
+    assert len(model.translations) == 2 * len(graph.relations)
+    assert model.translations.equal(both_ways(model.rotations, model.translations[: len(graph.relations)]))
+
+
+def test_the_loss_falls():
+    for loss in ("squared", "norm"):
+        _, log = told(rotated_graph(), small(dim=8, loss=loss, learning_rate=0.02, workers=1))
+        losses = [progress.loss for progress in log[:-1]]
+        assert all(later < earlier for earlier, later in pairwise(losses))
+
+
+class Counted(TorchDispatchMode):
+    """Counts calls of PyTorch, and the bytes of what they take and return."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = self.bytes = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        found = operation(*args, **(kwargs or {}))
+        tensors = [part for part in tree_leaves((args, kwargs, found)) if isinstance(part, torch.Tensor)]
+        self.calls += 1
+        self.bytes += sum(tensor.nbytes for tensor in tensors)
+        return found
+
+
+def work_of_an_epoch(way, dim=16, triples=4000, relations=8):
+    """Return the calls and the bytes of one epoch of all segments, once the triples are arranged."""
+    graph = random_graph(entities=300, relations=relations, triples=triples, seed=0)
+    training = FullBatch(graph, small(dim=dim, **way), torch.device("cpu"), None)
+    blocks = [training.start(numbers) for numbers in training.blocks(range(training.settings.segments))]
+    list(training.over_blocks(training.train_epoch, blocks))
+    with torch.no_grad(), Counted() as counted:
+        for block in blocks:
+            training.train_epoch(block)
+    return counted.calls, counted.bytes
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+@pytest.mark.parametrize(
+    ("grown", "sizes"), [("dim", (16, 32, 64)), ("triples", (4000, 8000, 16_000, 32_000)), ("relations", (8, 16))]
+)
+def test_twice_the_numbers_triples_or_relations_take_at_most_twice_the_work(way, grown, sizes):
+    for (calls, moved), (more_calls, more_moved) in pairwise(work_of_an_epoch(way, **{grown: size}) for size in sizes):
+        if grown == "dim":
+            assert (more_calls, more_moved) == (2 * calls, 2 * moved)
+        else:
+            assert more_calls <= 2 * calls
+            assert moved < more_moved < 2 * moved
+
+
+def plain_epoch(vectors, triples, relations, settings, optimiser):
+    """Train one epoch by the book: a loop over relations, autograd through the SVD, torch's own Adam."""
+    with torch.no_grad():
+        vectors -= vectors.mean(dim=0)
+        vectors /= torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    loss, mass = 0, torch.zeros(len(vectors), 1, dtype=vectors.dtype)
+    for relation in range(relations):
+        head, _, tail = triples[triples[:, 1] == relation].T
+        heads, tails = vectors[head], vectors[tail]
+        if settings.translate:
+            heads, tails = heads - heads.mean(dim=0), tails - tails.mean(dim=0)
+        left, _, right = torch.linalg.svd(heads.mT @ tails)
+        residual = torch.linalg.matrix_norm(heads @ (left @ right) - tails)
+        loss = loss + (residual.square() / 2 if settings.loss == "squared" else residual)
+        weight = 1.0 if settings.loss == "squared" else 1 / residual.item()
+        mass += weight * torch.bincount(torch.cat([head, tail]), minlength=len(vectors))[:, None]
+    optimiser.zero_grad()
+    loss.backward()
+    if settings.step == "adam":
+        optimiser.step()
+        return loss.item()
+    with torch.no_grad():
+        # The gradient is mass · (x − wanted); only what is across x turns it.
+        across = vectors.grad - (vectors.grad * vectors).sum(dim=-1, keepdim=True) * vectors
+        towards = -across / mass
+        vectors += settings.learning_rate * towards / (torch.linalg.vector_norm(towards, dim=-1, keepdim=True) + 0.03)
+    return loss.item()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+def test_an_epoch_is_what_autograd_through_the_svd_would_do(way):
+    settings = small(**way)
+    graph = random_graph(entities=12, relations=3, triples=300, seed=1)
+    segments = Segments.start(range(2), 12, 3, seed=0, device=torch.device("cpu"))
+    segments.vectors, segments.loss = segments.vectors.double(), segments.loss.double()
+    plain = [segment.clone().requires_grad_() for segment in segments.vectors]
+    optimisers = [torch.optim.Adam([segment], lr=settings.learning_rate) for segment in plain]
+    matrices = RelationalMatrices.of(graph.train, 12, 3, segments=2, tile=4)
+    for _ in range(3):
+        train_epoch(segments, matrices, settings)
+        losses = [
+            plain_epoch(segment, graph.train, 3, settings, optimiser)
+            for segment, optimiser in zip(plain, optimisers, strict=True)
+        ]
+        assert segments.loss.tolist() == pytest.approx(losses, rel=1e-6)
+    for ours, theirs in zip(segments.vectors, plain, strict=True):
+        assert torch.allclose(ours, theirs.detach(), atol=1e-5)
+    assert segments.epoch == 3
+
+
+# What repeats, and what never meets.
+
+
+def test_a_seed_repeats_bit_for_bit_and_another_gives_another():
+    graph = rotated_graph()
+    for way in WAYS[:2]:
+        models = [fit(graph, small(epochs=6, seed=seed, **way)) for seed in (3, 3, 4, -3)]
+        assert same(models[0], models[1])
+        assert not any(one.vectors.equal(other.vectors) for one, other in pairwise(models[1:]))
+
+
+def test_neighbouring_seeds_and_segments_start_from_different_vectors():
+    drawn = [
+        Segments.start([number], 5, 4, seed, torch.device("cpu")).vectors.flatten()
+        for seed, number in product((-1, 0, 1, 2, 1000), range(4))
+    ]
+    assert len({tuple(vectors.tolist()) for vectors in drawn}) == len(drawn)
+
+
+@pytest.mark.parametrize("patience", [0, 1])
+def test_workers_and_torch_threads_change_nothing(patience):
+    graph, settings = rotated_graph(), small(dim=56, epochs=9, patience=patience, pilot=24)
+    first = fit(graph, replace(settings, workers=1))
+    before = torch.get_num_threads()
+    try:
+        for workers, threads in [(2, 1), (3, 2), (0, 3)]:
+            torch.set_num_threads(threads)
+            assert same(fit(graph, replace(settings, workers=workers)), first)
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_segments_never_meet():
+    graph = rotated_graph()
+    short, long = (fit(graph, small(dim=dim, segment=20, epochs=8)) for dim in (40, 80))
+    assert short.vectors.equal(long.vectors[:, :2])
+    assert short.rotations.equal(long.rotations[:, :2])
+    assert short.translations.equal(long.translations[:, :2])
+
+
+def test_demanding_determinism_changes_nothing_on_a_cpu_and_does_not_last():
+    graph = rotated_graph()
+    assert same(fit(graph, small(epochs=4, deterministic=True)), fit(graph, small(epochs=4)))
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.is_grad_enabled()
+
+
+# Early stopping.
+
+NOISY = random_graph(entities=40, relations=2, triples=500, seed=2)
+
+
+@pytest.mark.parametrize("pilot", [16, 500])
+@pytest.mark.parametrize("way", WAYS[::3], ids=lambda way: "-".join(map(str, way.values())))
+def test_validation_chooses_the_epochs_and_nothing_else(pilot, way):
+    settings = small(patience=2, validate_every=4, epochs=50, pilot=pilot, **way)
+    model, log = told(NOISY, settings)
+    chosen = log[-1].epochs
+    assert chosen < 50
+    assert chosen % 4 == 0
+    assert same(model, fit(NOISY, replace(settings, patience=0, epochs=chosen)))
+
+
+def test_the_best_epoch_is_kept_not_the_last():
+    settings = small(patience=3, validate_every=2, epochs=60)
+    model, log = told(NOISY, settings)
+    validated = [progress.valid_mrr for progress in log if progress.valid_mrr is not None]
+    assert log[-1].valid_mrr == max(validated)
+    last = max(progress.epoch for progress in log)
+    assert last == log[-1].epochs + settings.patience * settings.validate_every
+    # The relations of the returned model are solved anew in float64: a near tie may fall otherwise.
+    assert evaluate(model, NOISY, "valid").mrr == pytest.approx(max(validated), abs=0.01)
+
+
+def test_the_last_validation_comes_at_the_last_epoch():
+    _, log = told(NOISY, small(patience=100, validate_every=7, epochs=10))
+    assert len({progress.valid_mrr for progress in log} - {None}) == 2
+    assert max(progress.epoch for progress in log) == 10
+
+
+def test_all_epochs_are_trained_without_patience():
+    _, log = told(rotated_graph(), small(epochs=12, patience=0, validate_every=1))
+    assert len(log) == 12 * 5 + 1
+    assert {progress.epochs for progress in log} == {12}
+    assert {progress.valid_mrr for progress in log} == {None}
+
+
+@pytest.mark.parametrize("pilot", [10, 50])
+def test_training_triples_stand_in_where_no_validation_triples_are(pilot):
+    bare = replace(NOISY, valid=torch.empty(0, 3, dtype=torch.int64))
+    settings = small(patience=2, validate_every=4, epochs=50, pilot=pilot)
+    model, log = told(bare, settings)
+    chosen = log[-1].epochs
+    assert chosen < 50
+    # They choose, and are trained on like the rest.
+    assert same(model, fit(bare, replace(settings, patience=0, epochs=chosen)))
+
+
+def test_all_epochs_are_trained_where_no_triple_can_stand_in():
+    tree = read_graph([("root", "r", f"leaf {number}") for number in range(40)], valid=0, test=0)
+    _, log = told(tree, small(epochs=12, patience=3, validate_every=1))
+    assert {progress.epochs for progress in log} == {12}
+
+
+# Reports.
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_reports_grow_until_all_is_done(workers):
+    _, log = told(rotated_graph(), small(epochs=7, workers=workers))
+    assert [progress.done for progress in log] == [*range(1, 36), 35]
+    assert {progress.total for progress in log} == {35}
+    assert all(1 <= progress.epoch <= 7 and math.isfinite(progress.loss) for progress in log)
+    assert log[-1] == Progress(35, 35, 7, 7, log[-1].loss, None)
+
+
+@pytest.mark.parametrize("pilot", [8, 24, 500])
+def test_the_share_done_never_falls_even_where_validation_stops_early(pilot):
+    _, log = told(NOISY, small(patience=1, validate_every=2, epochs=40, pilot=pilot, workers=2))
+    shares = [progress.done / progress.total for progress in log]
+    assert all(earlier <= later for earlier, later in pairwise(shares))
+    assert log[-1].done == log[-1].total == 5 * log[-1].epochs
+    assert log[-1].epochs < 40
+
+
+def test_one_report_at_a_time():
+    inside, overlaps = [], []
+
+    def report(progress):
+        overlaps.append(len(inside))
+        inside.append(progress)
+        torch.randn(1000).sort()
+        inside.pop()
+
+    fit(rotated_graph(), small(epochs=10, workers=4), report)
+    assert set(overlaps) == {0}
+
+
+@pytest.mark.parametrize("patience", [0, 3])
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_what_a_report_raises_stops_training_and_leaves_the_machine_as_it_was(error, patience):
+    before, calls = torch.get_num_threads(), []
+
+    def report(progress):
+        calls.append(progress)
+        if len(calls) >= 5:
+            raise error("enough")
+
+    torch.set_num_threads(3)
+    try:
+        with pytest.raises(error, match="enough"):
+            fit(rotated_graph(), small(epochs=1000, patience=patience, workers=2, deterministic=True), report)
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert len(calls) < 10
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert torch.is_grad_enabled()
+
+
+def test_what_one_report_raises_stops_the_other_workers_too():
+    calls = []
+
+    def report(progress):
+        calls.append(progress)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(rotated_graph(), small(epochs=300, workers=2), report)
+    assert len(calls) < 300
+
+
+# Recipes and mistakes.
+
+
+def test_recipes():
+    few, many = (random_graph(entities=5, relations=relations, triples=300) for relations in (100, 101))
+    assert recipe("fast") == recipe("fast", few) == recipe("fast", many) == FitSettings()
+    paper, tuned = recipe("paper"), recipe("paper", many)
+    assert paper == recipe("paper", few) == PAPER
+    assert (paper.learning_rate, tuned.learning_rate) == (0.001, 0.05)
+    for settings in (paper, tuned):
+        shape = (settings.dim, settings.segment, settings.step, settings.loss, settings.translate)
+        assert shape == (2000, 20, "adam", "norm", False)
+    assert replace(paper, device="cpu") == recipe("paper", device="cpu")
+    known = re.escape(" or ".join([*OWN, *baseline_recipes()]))
+    with pytest.raises(InputError, match=f"unknown recipe 'slow', expected {known}$"):
+        recipe("slow")
+
+
+def test_a_table_that_no_memory_holds_is_refused():
+    with pytest.raises(InputError, match=r"no room for 60 vectors .* try a smaller --dim"):
+        fit(rotated_graph(), FitSettings(dim=10**15, device="cpu"))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_a_gpu_repeats_bit_for_bit(deterministic):
+    first, second = (fit(rotated_graph(), small(device="cuda", deterministic=deterministic)) for _ in range(2))
+    assert first.vectors.equal(second.vectors)
+    assert first.rotations.equal(second.rotations)
+
+
+MISTAKES = [
+    ({"dim": 1990}, "dimension 1990 does not divide into segments of 20; try 1980 or 2000"),
+    ({"dim": 10}, "dimension 10 does not divide into segments of 20; try 20"),
+    ({"dim": 100, "segment": 30}, "dimension 100 does not divide into segments of 30; try 90 or 120"),
+    ({"dim": -20}, "dim -20, expected a whole number of at least 1"),
+    ({"dim": 0}, "dim 0, expected a whole number of at least 1"),
+    ({"segment": 0}, "segment 0, expected a whole number of at least 1"),
+    ({"epochs": 0}, "epochs 0, expected a whole number of at least 1"),
+    ({"pilot": 0}, "pilot 0, expected a whole number of at least 1"),
+    ({"validate_every": 0}, "validate every 0, expected a whole number of at least 1"),
+    ({"patience": -1}, "patience -1, expected a whole number of at least 0"),
+    ({"workers": -1}, "workers -1, expected a whole number of at least 0"),
+    ({"learning_rate": 0.0}, "learning rate 0.0, expected a number above 0 and up to 1000, such as 0.05"),
+    ({"learning_rate": -0.1}, "learning rate -0.1, expected a number above 0 and up to 1000, such as 0.05"),
+    ({"learning_rate": math.nan}, "learning rate nan, expected a number above 0 and up to 1000, such as 0.05"),
+    ({"learning_rate": math.inf}, "learning rate inf, expected a number above 0 and up to 1000, such as 0.05"),
+    ({"loss": "hinge"}, "unknown loss 'hinge', expected squared or norm"),
+    ({"step": "sgd"}, "unknown step 'sgd', expected turn or adam"),
+]
+
+
+@pytest.mark.parametrize(("values", "message"), MISTAKES, ids=lambda value: str(value)[:24])
+def test_settings_that_cannot_be_trained_are_refused(values, message):
+    settings = FitSettings()
+    for name, value in values.items():  # not through __init__, where the tests' type checker would speak first
+        object.__setattr__(settings, name, value)
+    with pytest.raises(InputError) as caught:
+        settings.__post_init__()
+    assert str(caught.value) == message
+
+
+def test_settings_are_checked_when_they_are_made():
+    with pytest.raises(InputError, match="try 1980 or 2000"):
+        FitSettings(dim=1990)
+    with pytest.raises(InputError, match="epochs 0"):
+        replace(FitSettings(), epochs=0)
+
+
+@pytest.mark.parametrize("device", ["banana", "", "cuda:x", "gpu"])
+def test_nonsense_devices_are_refused(device):
+    with pytest.raises(InputError, match=f"unknown device '{device}', expected cpu, cuda, cuda:N or auto"):
+        fit(rotated_graph(), small(device=device))
+
+
+def test_devices_that_training_does_not_know_are_refused():
+    with pytest.raises(InputError, match="device 'meta' is not supported, expected cpu, cuda, cuda:N or auto"):
+        fit(rotated_graph(), small(device="meta"))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.parametrize("device", ["cuda", "cuda:1"])
+def test_a_gpu_that_is_not_there_is_missed(device):
+    with pytest.raises(InputError, match=f"device '{device}' asked for, but PyTorch .* sees no GPU; try --device cpu"):
+        fit(rotated_graph(), small(device=device))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_auto_is_the_cpu():
+    assert same(fit(rotated_graph(), small(epochs=2, device="auto")), fit(rotated_graph(), small(epochs=2)))
+
+
+def test_a_graph_without_training_triples_is_refused():
+    graph = replace(rotated_graph(), train=torch.empty(0, 3, dtype=torch.int64))
+    with pytest.raises(InputError, match="the graph rotated has no training triples"):
+        fit(graph, small())
+
+
+# Legal oddities.
+
+ODD = {
+    "one triple": graph_of(["a r b"]),
+    "two entities": graph_of(["a r b", "b r a", "a s a"], valid=["b s b"]),
+    "one relation": graph_of(["a r b", "b r c", "c r d", "d r a"], valid=["a r c"], test=["b r d"]),
+    "a relation that occurs once": graph_of(["a r b", "b r c", "c r a", "a once c"], valid=["b once a"]),
+    "self-loops only": graph_of(["a r a", "b r b", "c r c", "d s d"], valid=["d r d"]),
+    "an entity only in test": graph_of(["a r b", "b r c", "c r a"], valid=["a r c"], test=["a r z"]),
+    "a relation only in valid": graph_of(["a r b", "b r c", "c r a"], valid=["a new c"]),
+    "everything unseen in valid": graph_of(["a r b", "b r c"], valid=["x new y"], test=["y new x"]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+@pytest.mark.parametrize("kind", ODD)
+def test_odd_graphs_are_trained(kind, way):
+    model, log = told(ODD[kind], small(dim=8, segment=4, epochs=12, patience=2, **way))
+    assert is_sound(model)
+    assert all(math.isfinite(progress.loss) for progress in log)
+    assert log[-1].done == log[-1].total
+
+
+def test_a_lone_entity_has_no_direction_and_still_trains():
+    model = fit(graph_of(["a r a"], test=["a s a"]), small(epochs=3))
+    assert not model.vectors.any()
+    assert bool(model.rotations.isfinite().all())
+
+
+@pytest.mark.parametrize("step", ["turn", "adam"])
+def test_the_norm_loss_stays_finite_where_a_relation_is_fitted_exactly(step):
+    # The identity fits self-loops to the last digit from the first epoch on: 1/‖D‖ is 1/0 there.
+    loops = [f"{name} loop {name}" for name in "abcdefgh"]
+    for train in (loops, [*loops, "a r b", "b r c", "c r a", "d r e"]):
+        graph = graph_of(train)
+        for translate in (False, True):
+            settings = small(loss="norm", step=step, translate=translate, dim=8, epochs=40)
+            model, log = told(graph, settings)
+            assert is_sound(model)
+            assert all(math.isfinite(progress.loss) for progress in log)
+
+
+@given(random_graphs(fewest_triples=3), st.sampled_from(WAYS))
+def test_any_graph_trains_to_a_sound_model(graph, way):
+    assert is_sound(fit(graph, small(dim=8, segment=4, epochs=4, patience=1, validate_every=2, **way)))
+
+
+# Real data.
+
+
+def test_wordnet_mini_is_learned():
+    graph = read_graph("wordnet-mini")
+    model = fit(graph, FitSettings(dim=100, epochs=15, patience=0, device="cpu"))  # measured: .52
+    assert evaluate(model, graph, "valid").mrr > 0.4
+
+
+@pytest.mark.skipif(not REAL_DATA, reason="PROCRUSTES_DATA names no folder of benchmark archives")
+@pytest.mark.parametrize(
+    ("name", "settings", "floor"),
+    [
+        ("umls", FitSettings(dim=200, device="cpu"), 0.6),  # measured: .69
+        ("wn18rr", FitSettings(dim=100, epochs=24, patience=0, device="cpu"), 0.4),  # measured: .420
+    ],
+)
+def test_benchmarks_are_learned(name, settings, floor):
+    graph = read_graph(name)
+    assert evaluate(fit(graph, settings), graph, "valid").mrr > floor
