@@ -13,15 +13,15 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from procrustes_kge.training.supervised_settings import TrainSettings
 
 
-def logistic(
+def sigmoid(
     answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
 ) -> Float[Tensor, " b"]:
-    """Return −(log σ(answer) + v Σ w log σ(−negative)) / (1 + v), the weights w = softmax(focus · score), held fixed.
+    """Return −(log σ(answer) + v Σ w log σ(−negative)) / (1 + v), the weights w held fixed.
 
-    With `outweigh` v = 1 negatives count as much as the answer, whatever their number; where v is their number and
-    there is no focus, every one of them does.
+    w = softmax(temperature · score) over the negatives (self-adversarial). With a `negative_weight` v = 1 negatives
+    count as much as the answer, whatever their number; where v is their number and w even, every one of them does.
     """
-    shares, weight = (settings.focus * negatives.detach()).softmax(dim=1), settings.outweigh
+    shares, weight = (settings.adversarial_temperature * negatives.detach()).softmax(dim=1), settings.negative_weight
     return -(logsigmoid(answers) + weight * (shares * logsigmoid(-negatives)).sum(dim=1)) / (1 + weight)
 
 
@@ -37,26 +37,26 @@ def margin(
     answers: Float[Tensor, " b"], negatives: Float[Tensor, "b k"], settings: TrainSettings
 ) -> Float[Tensor, " b"]:
     """Return by how much negatives come nearer than the margin allows."""
-    return relu(settings.margin - answers[:, None] + negatives).mean(dim=1)
+    return relu(settings.loss_margin - answers[:, None] + negatives).mean(dim=1)
 
 
 LOSSES: dict[str, Callable[[Tensor, Tensor, TrainSettings], Tensor]] = {
     "softmax": softmax,
-    "logistic": logistic,
+    "sigmoid": sigmoid,
     "margin": margin,
 }
 
 
-def of_labels(scores: Float[Tensor, "b n"], labels: Float[Tensor, "b n"], settings: TrainSettings) -> Float[Tensor, ""]:
-    """Return the loss of questions with all their answers, labelled 1, per question.
+def kvsall(scores: Float[Tensor, "b n"], labels: Float[Tensor, "b n"], settings: TrainSettings) -> Float[Tensor, ""]:
+    """Return the loss of queries with all their answers, labelled 1, per query.
 
     Where each entity is judged alone, a score of zero is that of any one, an answer once in so many: ranks do not
     change, but models without a bias, or with one that moves slowly, need not learn first that most are no answers.
     """
     if settings.loss == "softmax":
         shares = labels / labels.sum(dim=1, keepdim=True)
-        return cross_entropy(scores, shares, label_smoothing=settings.smoothing)
+        return cross_entropy(scores, shares, label_smoothing=settings.label_smoothing)
     count = labels.shape[1]
-    if settings.smoothing:
-        labels = (1 - settings.smoothing) * labels + 1 / count
+    if settings.label_smoothing:
+        labels = (1 - settings.label_smoothing) * labels + 1 / count
     return binary_cross_entropy_with_logits(scores - math.log(count), labels, reduction="sum") / len(labels)

@@ -1,8 +1,7 @@
-"""Recipes: settings by name, for the graph and the machine at hand; and one function that trains any of them."""
+"""Recipes: settings by name, for the graph and the machine at hand; and one function that learns by any of them."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any, TypeVar, overload
@@ -10,15 +9,18 @@ from typing import Any, TypeVar, overload
 import torch
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import Graph, Vocabulary
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.graphs.queries import group_by_query
 from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.baseline_recipes import PUBLISHED
-from procrustes_kge.training.contrastive import ContrastSettings, contrast
-from procrustes_kge.training.full_batch import FitSettings, Report, fit
-from procrustes_kge.training.supervised import Trained, built, check_negatives, train
-from procrustes_kge.training.supervised_settings import TrainSettings
+from procrustes_kge.training.contrastive import Contrastive, ContrastSettings
+from procrustes_kge.training.full_batch import FitSettings, learn_full_batch
+from procrustes_kge.training.loop import Learned, Report, run
+from procrustes_kge.training.supervised import Supervised, check_negatives
+from procrustes_kge.training.supervised_settings import OF_TRAINING, TrainSettings, baseline_settings, option_names
 from procrustes_kge.validation import spoken
 
 OwnSettings = FitSettings | ContrastSettings  # of our own model
@@ -26,14 +28,11 @@ Settings = OwnSettings | TrainSettings
 METHODS: dict[str, type[Settings]] = {"fit": FitSettings, "contrast": ContrastSettings, "train": TrainSettings}
 SomeSettings = TypeVar("SomeSettings", bound=Settings)
 DEFAULT = "accurate"
-OF_MODELS = frozenset(name for model in BASELINES.values() for name in inspect.signature(model).parameters)
-# What training looks at, whatever it trains; a margin too, but for the loss of that name alone.
-OF_TRAINING = frozenset(field.name for field in fields(TrainSettings)) - OF_MODELS
 
 PAPER = FitSettings(
     dim=2000,
     segment=20,
-    step="adam",
+    optimiser="adam",
     loss="norm",
     translate=False,
     learning_rate=0.001,
@@ -48,10 +47,10 @@ PAPER_VARIANT = ContrastSettings(
     segment=20,
     lengths="unit",
     relations="positives",
-    step="adam",
+    optimiser="adam",
     scale=False,
     translate=True,
-    decay=0.0,
+    regularisation=0.0,
     dropout=0.0,
 )
 
@@ -89,7 +88,7 @@ def _at_most(negatives: int, graph: Graph | None) -> int:
 
 
 def _batch(size: int, graph: Graph | None) -> int:
-    """Return batches of this size, or smaller ones where a graph has fewer questions."""
+    """Return batches of this size, or smaller ones where a graph has fewer queries."""
     return size if graph is None else max(1, min(size, 2 * len(graph.train)))
 
 
@@ -99,20 +98,18 @@ def _many_relations(graph: Graph | None) -> bool:
 
 
 def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
-    """Return what served best on validation triples, for graphs whose questions have one answer or many."""
+    """Return what served best on validation triples, for graphs whose queries have one answer or many."""
     gpu = device.type == "cuda"
     settings = ContrastSettings(
         dim=2000 if gpu else 400, groups=4 if gpu else 1, epochs=30, batch=2048 if gpu else 1024
     )
     if graph is None:
         return settings
-    ends = graph.train[:, [0, 2]]
-    sides = [(graph.train[:, 1] * len(graph.entities) + ends[:, side]).unique().numel() for side in (0, 1)]
-    questions, triples = sum(sides), len(graph.train)
-    if triples < questions:  # fewer than two answers to a question
-        settings = replace(settings, crowd=0.5, decay=0.1)
+    queries = len(group_by_query(graph.train, len(graph.entities), len(graph.relations)))
+    if len(graph.train) < queries:  # fewer than two answers to a query
+        settings = replace(settings, crowd=0.5, regularisation=0.1)
     steps = 32 if gpu else 64  # an epoch: enough of them to learn, and batches that keep the device busy
-    batch = 2 ** max(8, min(12 if gpu else 11, (questions // steps).bit_length() - 1))
+    batch = 2 ** max(8, min(12 if gpu else 11, (queries // steps).bit_length() - 1))
     few = len(graph.entities) <= 4096
     return replace(settings, batch=_batch(batch, graph), negatives="all" if gpu or few else 2048)
 
@@ -120,14 +117,14 @@ def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
 def _published(name: str, graph: Graph | None) -> TrainSettings:
     """Return the settings of a baseline for graphs of this kind, with no more negatives than there are."""
     settings = _for_each_kind(name)[_many_relations(graph)]
-    if isinstance(settings.against, int):
-        return replace(settings, against=_at_most(settings.against, graph))
+    if isinstance(settings.negatives, int):
+        return replace(settings, negatives=_at_most(settings.negatives, graph))
     return settings
 
 
 def _for_each_kind(name: str) -> tuple[TrainSettings, TrainSettings]:
     """Return the settings of a baseline for graphs of few relations and of many; no published ones: the defaults."""
-    return PUBLISHED[name] if name in PUBLISHED else (TrainSettings(model=name),) * 2
+    return PUBLISHED[name] if name in PUBLISHED else (baseline_settings(name),) * 2
 
 
 OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
@@ -148,72 +145,83 @@ def baseline_recipes(model: str | None = None) -> list[str]:
 
 def recipe(name: str, graph: Graph | None = None, device: str = "auto", **changes: Any) -> Settings:
     """Return the settings of a named recipe for this graph and device, with some of them changed."""
-    known = [*OWN, *baseline_recipes()]
-    if name not in known:
-        raise InputError(f"unknown recipe {name!r}, expected {' or '.join(known)}")
+    _check_known(name, changes)
     place = choose_device(device)
     settings: Settings = OWN[name](graph, place) if name in OWN else _published(name, graph)
-    for change in changes:
-        if not has_setting(settings, change):
-            has = " or ".join(recipes_with(change, "a baseline such as transe"))
-            hint = f"but try it with {has}" if has else "nor of any other"
-            raise InputError(f"{spoken(change)} is no setting of the recipe {name}, {hint}")
     settings = changed(settings, device=device, **changes)
     if isinstance(settings, TrainSettings):
-        _check_used(settings, changes)
+        _check_useful(settings, changes)
         if graph is not None:
             check_negatives(graph, settings)
     return settings
 
 
-def _check_used(settings: TrainSettings, changes: dict[str, Any]) -> None:
-    """Refuse a change that would change nothing, as neither training nor this model looks at it."""
-    own = [name for name in inspect.signature(BASELINES[settings.model]).parameters if has_setting(settings, name)]
-    used = OF_TRAINING | {*own, *(["margin"] if settings.loss == "margin" else [])}
-    for change in changes:
-        if change not in used:
-            hint = "; a margin is for --loss margin" if change == "margin" else ""
-            has = ", ".join(map(spoken, own))
-            raise InputError(f"{spoken(change)} is no setting of {settings.model}, which has of its own: {has}{hint}")
-    if "margin" in changes and settings.loss == "softmax":
-        raise InputError("a margin of all scores does nothing to a softmax; try --loss logistic or margin")
-    if changes.get("shared") and not isinstance(settings.against, int):
-        raise InputError(f"shared against {settings.against}, where no negatives are drawn; try --against 1024")
-    if "penalty" in changes and settings.penalty != "none" and not settings.decay:
-        raise InputError(f"penalty {settings.penalty} with decay 0 does nothing; give a --decay such as 0.05")
-    if settings.penalty == "none" and changes.get("decay"):
-        raise InputError(f"decay {settings.decay} without a penalty does nothing; give a --penalty such as n3")
-
-
-_ONE = torch.tensor([[0, 0, 1]])
-_SMALLEST = Graph("", Vocabulary("ab", "entity"), Vocabulary("r", "relation"), _ONE, _ONE[:0], _ONE[:0])
-
-
-def check_buildable(name: str, **changes: Any) -> None:
-    """Refuse what a baseline can be built with for no kind of graph: before one is read, and without memory."""
+def check_recipe(name: str, device: str = "auto", **changes: Any) -> None:
+    """Refuse changes of a recipe that suit no graph, before one is read."""
+    _check_known(name, changes)
+    if name in OWN:
+        recipe(name, None, device, **changes)
+        return
     problems = []
     for settings in _for_each_kind(name):
         try:
-            with torch.random.fork_rng([]), torch.device("meta"):
-                built(_SMALLEST, changed(settings, **changes))
+            _check_useful(changed(settings, device=device, **changes), changes)
             return
         except InputError as error:
             problems.append(error)
-        except Exception:  # tensors without memory cannot do everything; a model of the graph will be built anyway
-            return
     raise problems[0]
+
+
+def _check_known(name: str, changes: dict[str, Any]) -> None:
+    """Refuse a recipe, or a setting of one, that there is not, and say where there is such a setting."""
+    known = [*OWN, *baseline_recipes()]
+    if name not in known:
+        raise InputError(f"unknown recipe {name!r}, expected {' or '.join(known)}")
+    model = None if name in OWN else _for_each_kind(name)[0].model
+    for change in changes:
+        if model is None and not has_setting(OWN[name](None, torch.device("cpu")), change):
+            has = " or ".join(recipes_with(change, "a baseline such as transe"))
+            hint = f"but try it with {has}" if has else "nor of any other"
+            raise InputError(f"{spoken(change)} is no setting of the recipe {name}, {hint}")
+        if model is not None and change not in OF_TRAINING and change not in option_names(model):
+            own = f"{model} has of its own: {', '.join(map(spoken, option_names(model)))}"
+            has = " or ".join(recipes_with(change, "a baseline such as transe"))
+            hint = f"try it with {has}; " if has and change not in ALL_OPTIONS else ""
+            raise InputError(f"{spoken(change)} is no setting of {model}; {hint}{own}")
+
+
+def _check_useful(settings: TrainSettings, changes: dict[str, Any]) -> None:
+    """Refuse a change that would change nothing."""
+    if "margin" in changes and settings.loss == "softmax":
+        raise InputError("a margin of all scores does nothing to a softmax; try --loss sigmoid or margin")
+    if "loss_margin" in changes and settings.loss != "margin":
+        raise InputError(f"loss margin with the {settings.loss} loss does nothing; it is for --loss margin")
+    if changes.get("shared_negatives") and not isinstance(settings.negatives, int):
+        raise InputError(f"shared negatives, but {settings.negatives} draws none; try --negatives 1024")
+    if "regulariser" in changes and settings.regulariser != "none" and not settings.regularisation:
+        instead = "give a --regularisation such as 0.05"
+        raise InputError(f"regulariser {settings.regulariser} with regularisation 0 does nothing; {instead}")
+    if settings.regulariser == "none" and changes.get("regularisation"):
+        instead = "give a --regulariser such as n3"
+        raise InputError(f"regularisation {settings.regularisation} without a regulariser does nothing; {instead}")
+
+
+ALL_OPTIONS = frozenset(name for model in BASELINES for name in option_names(model))
 
 
 def recipes_with(setting: str, baselines: str) -> list[str]:
     """Return the recipes that have a setting: our own by name, and a word for the baselines, which are alike in it."""
     cpu = torch.device("cpu")
     own = [name for name in OWN if has_setting(OWN[name](None, cpu), setting)]
-    return [*own, baselines] if has_setting(TrainSettings, setting) else own
+    return [*own, baselines] if setting in OF_TRAINING | ALL_OPTIONS | {"model"} else own
 
 
-def has_setting(settings: Settings | type[Settings], name: str) -> bool:
-    """Say whether these settings have one of this name."""
-    return name in {field.name for field in fields(settings)}
+def has_setting(settings: Settings, name: str) -> bool:
+    """Say whether these settings, or the options of their model, have one of this name."""
+    names = {field.name for field in fields(settings)}
+    if isinstance(settings, TrainSettings):
+        names = names - {"options"} | set(option_names(settings.model))
+    return name in names
 
 
 def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
@@ -222,7 +230,10 @@ def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
     Vectors of another size have fewer groups rather than smaller ones.
     """
     if isinstance(settings, TrainSettings):
-        return replace(settings, **{**_given_way(settings, changes), **changes})
+        own = option_names(settings.model)
+        options = replace(settings.options, **{name: value for name, value in changes.items() if name in own})
+        training = {name: value for name, value in changes.items() if name not in own}
+        return replace(settings, options=options, **{**_given_way(settings, changes), **training})
     if not isinstance(settings, ContrastSettings) or "groups" in changes:
         return replace(settings, **changes)
     single = replace(settings, groups=1, **changes)
@@ -234,16 +245,16 @@ def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
 
 
 def _given_way(settings: TrainSettings, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return what a recipe has no more use for where another loss, or something else to compare with, is asked for."""
-    against, loss = changes.get("against", settings.against), changes.get("loss", settings.loss)
-    drawn, plain = against not in ("all", "labels"), dict[str, Any]()
-    if against == "all" and "loss" not in changes:
+    """Return what a recipe has no more use for where another loss, or other negatives, are asked for."""
+    negatives, loss = changes.get("negatives", settings.negatives), changes.get("loss", settings.loss)
+    drawn, plain = negatives not in ("all", "kvsall"), dict[str, Any]()
+    if negatives == "all" and "loss" not in changes:
         loss = plain["loss"] = "softmax"
-    plain |= {"smoothing": 0.0} if drawn else {"shared": False}
-    if not drawn or loss != "logistic":
-        plain |= {"focus": 0.0, "outweigh": 1.0}
-    if against == "labels":
-        plain |= {"even": False}
+    plain |= {"label_smoothing": 0.0} if drawn else {"shared_negatives": False}
+    if not drawn or loss != "sigmoid":
+        plain |= {"adversarial_temperature": 0.0, "negative_weight": 1.0}
+    if negatives == "kvsall":
+        plain |= {"subsampling": False}
     return plain
 
 
@@ -252,11 +263,18 @@ def learn(graph: Graph, settings: OwnSettings, report: Report | None = None) -> 
 
 
 @overload
-def learn(graph: Graph, settings: TrainSettings, report: Report | None = None) -> Trained: ...
+def learn(graph: Graph, settings: TrainSettings, report: Report | None = None) -> TrainedBaseline: ...
 
 
-def learn(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes | Trained:
+def learn(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes | TrainedBaseline:
     """Return the model that these settings give, by the method that they belong to."""
+    return learned(graph, settings, report).model
+
+
+def learned(graph: Graph, settings: Settings, report: Report | None = None) -> Learned[Procrustes | TrainedBaseline]:
+    """Return the same model, with its epochs and learning curve."""
     if isinstance(settings, TrainSettings):
-        return train(graph, settings, report)
-    return contrast(graph, settings, report) if isinstance(settings, ContrastSettings) else fit(graph, settings, report)
+        return run(Supervised, graph, settings, report)
+    if isinstance(settings, ContrastSettings):
+        return run(Contrastive, graph, settings, report)
+    return learn_full_batch(graph, settings, report)

@@ -8,53 +8,64 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.layouts.batches import Questions
+from procrustes_kge.layouts.batches import QueryBatches
 from procrustes_kge.layouts.relational import RelationalMatrices, Relations, padded_rows
 from procrustes_kge.linalg import nearest_orthogonal, procrustes_step
 from procrustes_kge.models.procrustes import both_ways
 from procrustes_kge.system.threads import over_cores
-from procrustes_kge.training.learner import Learner, Objective
-from procrustes_kge.training.optimisers import Adagrad
+from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, both_directions
+from procrustes_kge.training.learner import Deck
 
 ROUNDS = 40
 CONVERGED = 1e-4  # share of the loss that a round must gain for another to follow
-QUESTIONS_AT_ONCE = 2**10
-SCORES_AT_ONCE = 2**26
+QUERIES_AT_ONCE = 2**10
+RESTORED_SCORES_AT_ONCE = 2**26
 NUMBERS_AT_ONCE = 2**27  # of vectors and sums of answers, on a GPU
 MANY, DRAWN = 4096, 2048  # entities: a CPU compares with some of them where there are many
 
+Side = Float[Tensor, "directions segments width"] | None
+
 
 def restore_relations(
+    vectors: Float[Tensor, "entities segments width"], graph: Graph, translate: bool = True, workers: int = 0
+) -> tuple[Float[Tensor, "relations segments width width"], Side]:
+    """Return the rotations and translations that `fit` gives to these entity vectors, by Eq. 3 alone.
+
+    The same as in training, solved in float64 so that rotations are orthogonal to the last digit of float32;
+    `translate` is as it was in training.
+    """
+    _check_vectors(vectors, graph)
+    rotations, translations = _solve(vectors, graph, translate, workers)
+    return rotations, None if translations is None else both_ways(rotations, translations)
+
+
+def restore_contrasted_relations(
     vectors: Float[Tensor, "entities segments width"],
     graph: Graph,
-    translate: bool = True,
-    workers: int = 0,
-    *,
-    contrasted: bool = False,
     groups: int = 1,
-    translations: Float[Tensor, "directions segments width"] | None = None,
-    scales: Float[Tensor, "directions segments width"] | None = None,
-) -> tuple[Float[Tensor, "relations segments width width"], Float[Tensor, "directions segments width"] | None]:
-    """Return the rotations and translations that training gave to these entity vectors.
+    translations: Side = None,
+    scales: Side = None,
+    workers: int = 0,
+) -> Float[Tensor, "relations segments width width"]:
+    """Return rotations such as `contrast` gives to these entity vectors, whose translations and scales are known.
 
-    For a model of `fit`, by Eq. 3 alone: the same again, solved in float64 so that rotations are orthogonal to the last
-    digit of float32; `translate` is as it was in training. For a `contrasted` model, by Eq. 3 and then by Procrustes
-    steps up the likelihood of the training triples until it rises no more, each of its `groups` alone; its own
-    translations and scales, small tables, are given and kept.
+    By Eq. 3, and then by Procrustes steps up the likelihood of the training triples until it rises no more, each of the
+    groups alone.
     """
+    _check_vectors(vectors, graph)
+    rotations, _ = _solve(vectors, graph, False, workers)
+    sides = [(None,) * groups if side is None else side.chunk(groups, dim=1) for side in (translations, scales)]
+    parts = zip(rotations.chunk(groups, dim=1), vectors.chunk(groups, dim=1), *sides, strict=True)
+    return torch.cat([_ascend(rotated, part, graph, *side) for rotated, part, *side in parts], dim=1)
+
+
+def _check_vectors(vectors: Tensor, graph: Graph) -> None:
     if vectors.ndim != 3:
         raise InputError(f"vectors of shape {tuple(vectors.shape)}, expected [entities, segments, width]")
     if len(vectors) != len(graph.entities):
         raise InputError(
             f"vectors of {len(vectors):,} entities, but the graph {graph.name} has {len(graph.entities):,}"
         )
-    own = scales is not None or translations is not None
-    rotations, solved = _solve(vectors, graph, translate and not (own or contrasted), workers)
-    if contrasted:
-        sides = [(None,) * groups if side is None else side.chunk(groups, dim=1) for side in (translations, scales)]
-        parts = zip(rotations.chunk(groups, dim=1), vectors.chunk(groups, dim=1), *sides, strict=True)
-        rotations = torch.cat([_ascend(turns, part, graph, *side) for turns, part, *side in parts], dim=1)
-    return rotations, translations if solved is None else both_ways(rotations, solved)
 
 
 def _solve(
@@ -127,53 +138,57 @@ class Likelihood:
 
     def __init__(
         self,
-        vectors: Tensor,
+        vectors: Float[Tensor, "entities segments width"],
         graph: Graph,
-        translations: Tensor | None = None,
-        scales: Tensor | None = None,
+        translations: Side = None,
+        scales: Side = None,
         negatives: int | None = None,
     ) -> None:
         entities, relations = len(graph.entities), len(graph.relations)
-        self.questions = Questions.of(graph.train.to(vectors.device), entities, relations)
-        objective = Objective(negatives=negatives, sigmoid=None, smoothing=0.0, decay=0.0, dropout=0.0, crowd=1.0)
-        self.learner = Learner(self.questions, vectors, relations, objective, Adagrad, torch.Generator(vectors.device))
-        self.nothing = self.learner.sums()
+        self.vectors, self.translations, self.scales = vectors, translations, scales
+        self.directions = 2 * relations
+        self.batches = QueryBatches.of(graph.train.to(vectors.device), entities, relations)
+        self.objective, self.deck = Objective(negatives=negatives), Deck(entities, vectors.device)
         if negatives is not None:
-            self.learner.deck.shuffle(torch.Generator(vectors.device).manual_seed(0))
-        self.at_once = max(1, min(QUESTIONS_AT_ONCE, SCORES_AT_ONCE // entities))
-        self.learner.translations, self.learner.scales = translations, scales
-        self.learner.table = self.learner.vectors  # in full precision: a small rise must not drown in rounding
+            self.deck.shuffle(torch.Generator(vectors.device).manual_seed(0))
+        self.at_once = max(1, min(QUERIES_AT_ONCE, RESTORED_SCORES_AT_ONCE // entities))
+
+    def tables(self, rotations: Float[Tensor, "relations segments width width"]) -> Tables:
+        """Return the tables of a model with these rotations."""
+        both = torch.cat([rotations, rotations.mT])
+        return Tables(self.vectors.flatten(1), both, self.translations, self.scales)
 
     @torch.no_grad()
     def at(
         self, rotations: Float[Tensor, "relations segments width width"]
     ) -> tuple[Float[Tensor, " relations"], Float[Tensor, "relations segments width width"]]:
         """Return the loss of each relation's triples, both directions, and its gradient."""
-        learner = self.learner
-        learner.forget(self.nothing)
-        learner.turn_to(rotations)
-        learner.deck.next = 0
-        for batch in self.questions.epoch(self.at_once):
-            learner.gather(batch)
-        tails, heads = learner.losses.clone().chunk(2)
-        return tails + heads, learner.folded()
+        tables, negatives = self.tables(rotations), self.objective.negatives
+        sums = Gradients.zeros(tables._replace(translations=None, scales=None))
+        self.deck.next = 0
+        for batch in self.batches.epoch(self.at_once):
+            draw = self.deck.deal(batch, negatives) if negatives else None
+            add_gradients(sums, tables, batch, self.objective, draw)
+        tails, heads = sums.losses.chunk(2)
+        return tails + heads, both_directions(sums.rotations)
 
     @torch.no_grad()
     def curvature(self) -> Float[Tensor, "relations segments"]:
         """Return L such that the loss lies below its tangent plus (L/2)‖Q − Q₀‖², for all segments at once.
 
-        The second derivative of a question's loss along Δ is the variance, over entities e, of Σ_s (x_s Δ_s) · y_es
+        The second derivative of a query's loss along Δ is the variance, over entities e, of Σ_s (x_s Δ_s) · y_es
         with y = c ∘ (e − mean). By Cauchy–Schwarz it is at most max_e ‖y_e‖² · Σ_s ‖x_s Δ_s‖², and the sum of
-        ‖x_s Δ_s‖² over questions of n answers each is at most λmax(Σ n x_sᵀ x_s) ‖Δ_s‖².
+        ‖x_s Δ_s‖² over queries of n answers each is at most λmax(Σ n x_sᵀ x_s) ‖Δ_s‖².
         """
-        learner, vectors = self.learner, self.learner.vectors
-        spread = (vectors - vectors.mean(dim=0)).view(len(vectors), learner.segments, learner.width)
-        directions = 2 * len(learner.rotations)
-        scales = learner.scales if learner.scales is not None else vectors.new_ones(directions, 1, 1)
+        vectors, directions = self.vectors, self.directions
+        spread = vectors - vectors.mean(dim=0)
+        scales = self.scales if self.scales is not None else vectors.new_ones(directions, 1, 1)
         reach = torch.stack([(spread * each).square().sum(dim=(1, 2)).amax() for each in scales])
-        moments = torch.zeros_like(learner.turning)
-        for batch in self.questions.epoch(self.at_once):
-            asked = learner.tiled(vectors[batch.asked], batch)
+        width = vectors.shape[-1]
+        tables = self.tables(torch.eye(width).to(vectors).expand(directions // 2, vectors.shape[1], width, width))
+        moments = torch.zeros_like(tables.rotations)
+        for batch in self.batches.epoch(self.at_once):
+            asked = tables.tiled(tables.vectors[batch.asked], batch)
             counts = batch.counts.to(vectors.dtype).view(len(batch.tiles), 1, -1, 1)
             moments.index_add_(0, batch.tiles, asked.mT @ (counts * asked))
         tails, heads = (torch.linalg.eigvalsh(moments)[..., -1] * reach[:, None]).chunk(2)

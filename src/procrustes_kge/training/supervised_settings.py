@@ -1,119 +1,115 @@
-"""What `train` does, and how long."""
+"""What `train` does, and how long; what a model is, its own options say."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.models.baselines.embedded import sees_answers
-from procrustes_kge.validation import check_choices, check_range, check_whole
+from procrustes_kge.models.baselines import BASELINES, baseline
+from procrustes_kge.models.baselines.options import ModelOptions
+from procrustes_kge.training.schedule import Schedule
+from procrustes_kge.validation import check_choices, check_range
 
 
-@dataclass(frozen=True)
-class TrainSettings:
-    """What `train` does, and how long. What a model has no use for is not looked at."""
+@dataclass(frozen=True, kw_only=True)
+class TrainSettings(Schedule):
+    """What `train` does with a baseline, and how long."""
 
+    smaller: ClassVar[str] = "a smaller --dim or --batch, fewer --negatives, or --shared-negatives"
     model: Annotated[str, f"which baseline: {', '.join(BASELINES)}"] = "complex"
-    dim: Annotated[int, "numbers in an entity's vector"] = 200
-    relation_dim: Annotated[int, "numbers in a relation's vector, where it may differ"] = 200
-    epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 100
-    batch: Annotated[
-        int | Literal["full"], "questions in a step, or as many as their scores have room for; full: all of them"
-    ] = 1024
-    against: Annotated[
-        int | Literal["all", "labels"],
-        "all: each answer against all entities; labels: all answers of a question at once; or so many drawn negatives",
+    options: ModelOptions = BASELINES["complex"].Options()  # what the model is: `options_of` makes those of another
+    batch: Annotated[int | Literal["full"], "queries in a step; full: as many as there are, or fit into memory"] = 1024
+    negatives: Annotated[
+        int | Literal["all", "kvsall"],
+        "entities that an answer is compared with: so many, all, or all with all answers of a query at once (kvsall)",
     ] = "all"
-    shared: Annotated[bool, "all questions of a step have the same negatives, which is many times as fast"] = False
+    shared_negatives: Annotated[bool, "all queries of a step have the same negatives, many times as fast"] = False
     loss: Annotated[
-        Literal["softmax", "logistic", "margin"],
-        "softmax: which entity is the answer; logistic: is each one; margin: answers better than negatives by a margin",
+        Literal["softmax", "sigmoid", "margin"],
+        "softmax: which entity is the answer; sigmoid: is each one; margin: answers better than negatives by a margin",
     ] = "softmax"
-    margin: Annotated[float, "distance up to which an entity is an answer, or by which answers are to be better"] = 6.0
-    focus: Annotated[float, "how much the nearest negatives count more (self-adversarial); 0: all alike"] = 0.0
-    outweigh: Annotated[float, "what all negatives of an answer weigh together, itself being 1 (logistic loss)"] = 1.0
-    smoothing: Annotated[float, "share of the certainty of labels that is given to all entities alike"] = 0.0
-    even: Annotated[bool, "triples count less, the more answers their two questions have: by the root of it"] = False
-    penalty: Annotated[Literal["none", "n2", "n3", "dura"], "what keeps the numbers of a triple small"] = "none"
-    decay: Annotated[float, "weight of the penalty"] = 0.0
-    step: Annotated[Literal["adagrad", "adam"], "how weights move"] = "adagrad"
-    learning_rate: Annotated[float, "size of a step"] = 0.1
-    rate_decay: Annotated[float, "what the learning rate is multiplied by after every epoch"] = 1.0
-    average: Annotated[
-        float, "learn a mean of the weights after each epoch; this is the share that older ones keep; 0: the last alone"
+    loss_margin: Annotated[float, "margin loss: by how much answers are to be better"] = 6.0
+    adversarial_temperature: Annotated[
+        float, "sigmoid loss: how much the nearest negatives count more (self-adversarial); 0: all alike"
     ] = 0.0
-    kernel: Annotated[int, "ConvE, InteractE: side of a filter"] = 3
-    filters: Annotated[int, "ConvE, InteractE: how many"] = 32
-    layers: Annotated[int, "R-GCN: how far a neighbour may be"] = 2
-    blocks: Annotated[int, "R-GCN: equal parts of a vector that a relation turns each on its own"] = 100
-    input_dim: Annotated[int, "SACN: numbers in an entity's vector before its neighbours are added"] = 100
-    most: Annotated[int, "A2N: most neighbours that are looked at; a GPU makes room for as many"] = 200
-    height: Annotated[int, "ConvE: rows of a head's half of the image"] = 10
-    permutations: Annotated[int, "InteractE: images of a question"] = 1
-    feature_dropout: Annotated[float, "share of the filters' answers left out"] = 0.0
-    edge_dropout: Annotated[float, "R-GCN, A2N, SACN: share of the neighbours left out"] = 0.0
-    graph_dropout: Annotated[float, "SACN: share of what neighbours say left out"] = 0.0
-    inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True
-    norm: Annotated[int, "TransE: 1 or 2"] = 1
-    spread: Annotated[float, "spread of the first weights, where a model leaves it open"] = 1e-3
-    group: Annotated[int, "OTE: numbers that are turned together"] = 4
-    query_dropout: Annotated[float, "share of a query's numbers left out at random"] = 0.0
-    input_dropout: Annotated[float, "share of what goes into the network left out, of TransE's entities"] = 0.0
-    relation_dropout: Annotated[float, "TuckER: share of a relation's matrix left out"] = 0.0
-    patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 5
-    validate_every: Annotated[int, "epochs between validations"] = 5
-    seed: Annotated[int, "the same seed on the same machine gives the same result"] = 0
+    negative_weight: Annotated[float, "sigmoid loss: weight of all negatives of an answer, whose own weight is 1"] = 1.0
+    label_smoothing: Annotated[float, "share of the certainty of answers that is given to all entities alike"] = 0.0
+    subsampling: Annotated[bool, "triples count less, the more answers their two queries have: by the root of it"] = (
+        False
+    )
+    regulariser: Annotated[Literal["none", "n2", "n3", "dura"], "what keeps the numbers of a triple small"] = "none"
+    regularisation: Annotated[float, "weight of what keeps vectors short"] = 0.0
+    optimiser: Annotated[Literal["adagrad", "adam"], "how vectors move"] = "adagrad"
+    learning_rate_decay: Annotated[float, "what the learning rate is multiplied by after every epoch"] = 1.0
+    weight_average: Annotated[
+        float, "learn a mean of the weights after each epoch; the share that older ones keep; 0: the last alone"
+    ] = 0.0
     tf32: Annotated[bool, "a GPU may round what it multiplies to ten bits while it trains"] = True
-    device: Annotated[str, "cpu, cuda, cuda:1, or auto: the GPU where there is one"] = "auto"
-    deterministic: Annotated[bool, "refuse GPU algorithms that may round differently from run to run"] = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
-        if self.model not in BASELINES:
-            raise InputError(f"unknown model {self.model!r}, expected {' or '.join(BASELINES)}")
+        super().__post_init__()
+        wanted = baseline(self.model).Options
+        if type(self.options) is not wanted:
+            given = type(self.options).__qualname__
+            raise InputError(f"{given} for the model {self.model}, expected {wanted.__qualname__}")
         check_choices(self)
-        check_whole(self, ("dim", "relation_dim", "epochs", "group", "validate_every"), least=1)
-        check_whole(self, ("kernel", "filters", "height", "permutations"), least=1)
-        check_whole(self, ("layers", "blocks", "input_dim", "most"), least=1)
-        check_whole(self, ("patience",), least=0)
-        for name in ("learning_rate", "rate_decay", "spread"):
-            check_range(self, name, 1000, above=True)
-        check_range(self, "outweigh", 1e6, above=True)
-        for name in ("margin", "focus", "decay"):
+        check_range(self, "learning_rate_decay", 1000, above=True)
+        check_range(self, "negative_weight", 1e6, above=True)
+        for name in ("loss_margin", "adversarial_temperature", "regularisation"):
             check_range(self, name, 1000)
-        dropouts = [field.name for field in fields(self) if field.name.endswith("_dropout")]
-        for name in ("smoothing", "average", *dropouts):
+        for name in ("label_smoothing", "weight_average"):
             check_range(self, name, 0.99)
-        if self.norm not in (1, 2):
-            raise InputError(f"norm {self.norm}, expected 1 or 2")
-        if self.against == "all" and self.loss != "softmax":
-            instead = "--loss softmax, or --against labels or a number of negatives"
-            raise InputError(f"{self.loss} loss against all entities; try {instead}")
-        if self.against == "labels" and self.loss == "margin":
-            raise InputError("margin loss with labels; give --against a number of negatives such as 256")
-        if self.smoothing and isinstance(self.against, int):
-            raise InputError(f"smoothing against {self.against} negatives; it is for --against all or labels")
-        if self.against == "labels" and sees_answers(BASELINES[self.model]):
-            raise InputError(f"{self.model} would see all answers of a question at once; try --against all")
-        if self.even and self.against == "labels":
-            raise InputError("even is for triples, but with --against labels a question counts once; try --no-even")
-        for name, plain in (("focus", 0), ("outweigh", 1)):
-            if getattr(self, name) != plain and not (isinstance(self.against, int) and self.loss == "logistic"):
-                instead = f"--{name} {plain}, or --loss logistic and --against 256"
-                raise InputError(f"{name} is for logistic loss with drawn negatives; try {instead}")
+        self._check_combination()
+
+    def _check_combination(self) -> None:
+        """Refuse settings that exclude each other, or would change nothing."""
+        if self.negatives == "all" and self.loss != "softmax":
+            instead = "--loss softmax, or --negatives kvsall or a number"
+            raise InputError(f"{self.loss} loss with all negatives; try {instead}")
+        if self.negatives == "kvsall" and self.loss == "margin":
+            raise InputError("margin loss with kvsall; give --negatives a number such as 256")
+        if self.label_smoothing and isinstance(self.negatives, int):
+            raise InputError(
+                f"label smoothing with {self.negatives} negatives; it is for --negatives all or kvsall"
+            )
+        if self.negatives == "kvsall" and baseline(self.model).sees_answers:
+            raise InputError(f"{self.model} would see all answers of a query at once; try --negatives all")
+        if self.subsampling and self.negatives == "kvsall":
+            raise InputError("subsampling is for triples, but with kvsall a query counts once; try --no-subsampling")
+        for name, plain in (("adversarial_temperature", 0), ("negative_weight", 1)):
+            if getattr(self, name) != plain and not (isinstance(self.negatives, int) and self.loss == "sigmoid"):
+                flag, words = name.replace("_", "-"), name.replace("_", " ")
+                instead = f"--{flag} {plain}, or --loss sigmoid and --negatives 256"
+                raise InputError(f"{words} is for the sigmoid loss with drawn negatives; try {instead}")
 
     @property
-    def segments(self) -> int:
-        """How many parts of a vector are trained on their own: it is one."""
-        return 1
+    def dim(self) -> int:
+        """How many numbers an entity's vector has."""
+        return self.options.dim
 
     def __str__(self) -> str:
         many = "all" if self.batch == "full" else f"{self.batch:,}"
-        against = {"all": "all entities", "labels": "all entities, all answers at once"}.get(str(self.against))
+        negatives = {"all": "all negatives", "kvsall": "all answers at once (kvsall)"}.get(str(self.negatives))
         most = "up to " if self.patience else ""
         return (
-            f"{self.dim:,} numbers, {most}{self.epochs:,} epochs, {many} questions a step against "
-            f"{against or f'{self.against:,} negatives'}"
+            f"{self.dim:,} numbers, {most}{self.epochs:,} epochs, batch {many}, "
+            f"{negatives or f'{self.negatives:,} negatives'}"
         )
+
+
+OF_TRAINING = frozenset(field.name for field in fields(TrainSettings)) - {"model", "options"}
+
+
+def option_names(model: str) -> tuple[str, ...]:
+    """Return the names of a baseline's own options."""
+    return tuple(field.name for field in fields(baseline(model).Options))
+
+
+def baseline_settings(model: str, **values: Any) -> TrainSettings:
+    """Return settings of a baseline; values are told apart by name: options of the model, and how it trains."""
+    own = option_names(model)
+    options = baseline(model).Options(**{name: value for name, value in values.items() if name in own})
+    training = {name: value for name, value in values.items() if name not in own}
+    return TrainSettings(model=model, options=options, **training)

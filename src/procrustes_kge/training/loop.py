@@ -1,0 +1,305 @@
+"""The one training loop: epochs, validation, stopping, divergence, memory and interrupts, for every method alike.
+
+    method(graph, settings) → parts ─pilot: train and validate→ epochs ─the other parts: train as many→ models ─join→ model
+
+A method cuts its work into parts, each trained through all its epochs before the next begins: blocks of segments (full
+batch), groups of numbers (contrastive), or the whole model (baselines). The first part is the pilot: it alone is ranked
+on validation triples, and it chooses the number of epochs for all.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from procrustes_kge.errors import DivergedError, InputError
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.models.predictor import LinkPredictor
+from procrustes_kge.models.ranking import rank
+from procrustes_kge.system.devices import choose_device
+from procrustes_kge.system.memory import explain_out_of_memory
+from procrustes_kge.system.precision import deterministic_algorithms
+from procrustes_kge.system.process import give_back
+from procrustes_kge.system.threads import over_cores
+from procrustes_kge.training.schedule import Schedule
+from procrustes_kge.training.state import State, copied
+
+VALIDATION_TRIPLES = 1000  # enough to tell epochs apart; ranking more would cost more than training
+CLEAR_GAIN = 1.005  # what a pilot must gain to move the stop: a part of a model peaks later than the whole
+HOPELESS = 2.0  # times the loss before the first step: no training comes back from there
+
+Model = TypeVar("Model", bound=LinkPredictor)
+PartModel = TypeVar("PartModel", bound=LinkPredictor, covariant=True)
+Learnable = TypeVar("Learnable", bound=Schedule)
+
+
+class Trainer(Protocol[PartModel]):
+    """Trains one part of a model."""
+
+    @property
+    def start_loss(self) -> float | Float[Tensor, ""]:
+        """The loss before the first step, known after the first epoch: a loss far above it means divergence."""
+
+    def epoch(self) -> float | Float[Tensor, ""]:
+        """Train once and return the mean loss; a tensor where reading the number would make a GPU wait."""
+
+    def model(self) -> PartModel:
+        """Return what has been learned so far; it may share memory with the trainer."""
+
+    def state(self) -> State:
+        """Return all that the next epoch depends on, random generators included: the tensors themselves, no copies."""
+
+    def restore(self, state: State) -> None:
+        """Go back, or on, to a state of this trainer or of another one of the same part."""
+
+
+class Training(Protocol[Model]):
+    """What a method makes of a graph and settings: parts to train, and how their models become one."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """How much work each part is, the pilot first; for progress."""
+
+    @property
+    def workers(self) -> int:
+        """How many of the parts after the pilot to train at once, a thread each; 0: one after another, in this thread."""
+
+    def trainer(self, part: int) -> Trainer[Model]:
+        """Return an untrained trainer of a part."""
+
+    def join(self, models: Iterator[Model]) -> Model:
+        """Return one model of the parts' models, which come one after another; perhaps not of all parts."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point of the learning curve: the pilot after an epoch."""
+
+    epoch: int
+    loss: float
+    valid_mrr: float | None = None
+
+
+@dataclass(frozen=True)
+class Learned(Generic[Model]):
+    """A model, for how many epochs it was trained, and the learning curve of its pilot."""
+
+    model: Model
+    epochs: int
+    curve: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far training has come: `done` of at most `total` units of work, a unit being an epoch of a part of size 1."""
+
+    done: int
+    total: int
+    epoch: int
+    epochs: int  # most epochs while the pilot trains, then the epochs it chose
+    loss: float | None = None
+    valid_mrr: float | None = None
+
+
+Report = Callable[[Progress], None]
+
+
+def run(
+    method: Callable[[Graph, Learnable, torch.device], Training[Model]],
+    graph: Graph,
+    settings: Learnable,
+    report: Report | None = None,
+) -> Learned[Model]:
+    """Return what a method learns from the graph's training triples.
+
+    Where `patience` is not 0, validation triples choose the epoch whose weights are kept. `report` is called with a
+    `Progress` after every epoch of every part, by one thread at a time.
+    """
+    check_trainable(graph)
+    with _at_work(graph, settings) as device:
+        return _Loop(method(graph, settings, device), graph, settings, report).run()
+
+
+def choose_epochs(
+    method: Callable[[Graph, Learnable, torch.device], Training[Any]],
+    graph: Graph,
+    settings: Learnable,
+    report: Report | None = None,
+) -> int:
+    """Return the number of epochs that the pilot chooses, and train no other part."""
+    with _at_work(graph, settings) as device:
+        loop = _Loop(method(graph, settings, device), graph, settings, report)
+        loop.pilot()
+        return loop.epochs
+
+
+@contextmanager
+def _at_work(graph: Graph, schedule: Schedule) -> Iterator[torch.device]:
+    """Give the device, with PyTorch set as training needs it, and say in a sentence where memory runs out."""
+    device = choose_device(schedule.device)
+    with (
+        torch.cuda.device(device) if device.type == "cuda" else nullcontext(),
+        deterministic_algorithms(schedule.deterministic),
+        explain_out_of_memory(f"training on {len(graph.entities):,} entities of {graph.name}", schedule.smaller),
+        torch.no_grad(),
+    ):
+        yield device
+
+
+def check_trainable(graph: Graph) -> None:
+    """Refuse what nothing can be learned from."""
+    if not isinstance(graph, Graph):
+        raise InputError(f"a {type(graph).__name__} given, expected a Graph; read_graph makes one of it")
+    if len(graph.train) == 0:
+        raise InputError(f"the graph {graph.name} has no training triples")
+
+
+def validation_mrr(model: LinkPredictor, graph: Graph, seed: int) -> float:
+    """Return the two-sided MRR on a sample of the validation triples, the same one every time for a seed."""
+    generator = torch.Generator().manual_seed(seed % 2**63)
+    sample = torch.randperm(len(graph.valid), generator=generator)[:VALIDATION_TRIPLES]
+    return (1 / rank(model, graph, graph.valid[sample]).realistic).mean().item()
+
+
+class _Loop(Generic[Model]):
+    """One call of `run`: how far it has come, and what was best."""
+
+    def __init__(self, training: Training[Model], graph: Graph, schedule: Schedule, report: Report | None) -> None:
+        self.training, self.graph, self.schedule, self.report = training, graph, schedule, report
+        self.epochs, self.done = schedule.epochs, 0
+        self.curve: list[Point] = []
+        self.loss: float | None = None
+        self.valid_mrr: float | None = None
+        self.lock, self.stopped = threading.Lock(), threading.Event()
+
+    def run(self) -> Learned[Model]:
+        """Train all parts and join them."""
+        try:
+            parts = _UntilDiverged(self.models())
+            model = self.training.join(parts)
+        finally:
+            self.stopped.set()  # an interrupted training does not wait for its workers to finish
+        if parts.problem is not None:
+            raise DivergedError(parts.problem, model)
+        return Learned(model, self.epochs, tuple(self.curve))
+
+    def models(self) -> Iterator[Model]:
+        """Yield the model of each part."""
+        workers, others = self.training.workers, range(1, len(self.training.sizes))
+        yield self.pilot()
+        give_back()  # the pilot needed more memory than the other parts will
+        yield from over_cores(self.follow, others, workers, self.stopped.set) if workers else map(self.follow, others)
+
+    def pilot(self) -> Model:
+        """Train the first part, let validation choose the epochs, and return its model after as many."""
+        trainer, schedule, best = self.training.trainer(0), self.schedule, _Best()
+        chooses = schedule.patience > 0 and len(self.graph.valid) > 0
+        # A part of a model peaks later than the whole, so it must gain something to move the stop.
+        margin = CLEAR_GAIN if len(self.training.sizes) > 1 else 1.0
+        for epoch in range(1, schedule.epochs + 1):
+            looks = schedule.validate_every > 0 and (epoch % schedule.validate_every == 0 or epoch == schedule.epochs)
+            loss, mrr = self.train(trainer, epoch, best, looks), None
+            if looks and len(self.graph.valid):
+                mrr = self.valid_mrr = validation_mrr(trainer.model(), self.graph, schedule.seed)
+            if loss is not None:
+                self.curve.append(Point(epoch, loss, mrr))
+            if looks:
+                best.look(trainer, epoch, mrr if chooses else None, margin)
+            self.tell(0, epoch)
+            if chooses and best.waited == schedule.patience:
+                break
+        if chooses and best.state:
+            trainer.restore(best.state)
+            self.epochs, self.valid_mrr = best.epoch, best.mrr
+            self.done = 0
+            self.tell(0, self.epochs, times=self.epochs)
+        return self.sound(trainer, best)
+
+    def follow(self, part: int) -> Model:
+        """Train another part for as many epochs as the pilot chose, and return its model."""
+        trainer, nothing = self.training.trainer(part), _Best()
+        for epoch in range(1, self.epochs + 1):
+            if self.stopped.is_set():
+                break
+            self.train(trainer, epoch, nothing, epoch == self.epochs)
+            self.tell(part, epoch)
+        return self.sound(trainer, nothing)
+
+    def train(self, trainer: Trainer[Model], epoch: int, best: _Best, read: bool) -> float | None:
+        """Train for an epoch and return the loss, if it is read, after seeing that training has not diverged."""
+        loss = trainer.epoch()
+        if not read and not isinstance(loss, float):  # a GPU would have to stop and wait for the number
+            return None
+        self.loss = float(loss)
+        if not self.loss <= HOPELESS * max(1.0, float(trainer.start_loss)):
+            self.stop(trainer, epoch, best, self.loss)
+        return self.loss
+
+    def sound(self, trainer: Trainer[Model], best: _Best) -> Model:
+        """Return the model of a part that is trained, if all its numbers are finite."""
+        if not all(table.isfinite().all() for table in trainer.state().values() if table.is_floating_point()):
+            self.stop(trainer, self.epochs, best, math.nan)
+        return trainer.model()
+
+    def stop(self, trainer: Trainer[Model], epoch: int, best: _Best, loss: float) -> NoReturn:
+        """Say that training diverged, with the model that was last good, if there was one."""
+        tried = self.schedule.learning_rate
+        problem = (
+            f"training diverged in epoch {epoch} of {self.schedule.epochs} (loss {loss:.4g}) with learning rate "
+            f"{tried:g}; try --learning-rate {tried / 4:.3g}"
+        )
+        if best.state:
+            trainer.restore(best.state)
+        raise DivergedError(problem, trainer.model() if best.state else None)
+
+    def tell(self, part: int, epoch: int, times: int = 1) -> None:
+        """Report that a part has been trained for an epoch, or several, more."""
+        with self.lock:
+            self.done += times * self.training.sizes[part]
+            if self.report is not None:
+                total = self.epochs * sum(self.training.sizes)
+                self.report(Progress(self.done, total, epoch, self.epochs, self.loss, self.valid_mrr))
+
+
+class _Best:
+    """The state that is kept: the best by validation, or the last one looked at where validation does not choose."""
+
+    def __init__(self) -> None:
+        self.state: State = {}
+        self.mrr, self.epoch, self.waited = -1.0, 0, 0
+
+    def look(self, trainer: Trainer[Any], epoch: int, mrr: float | None, margin: float) -> None:
+        """Keep the state if it is better by a margin; without an MRR, keep it anyhow."""
+        self.waited += 1
+        if mrr is None or mrr > self.mrr * margin:
+            self.mrr, self.epoch, self.waited = mrr or 0.0, epoch, 0
+            self.state = copied(trainer.state())
+
+
+class _UntilDiverged(Iterator[Model]):
+    """The models of the parts; where one diverges, its last good model is the last, if it has any."""
+
+    def __init__(self, models: Iterator[Model]) -> None:
+        self.models, self.problem, self.any = models, None, False
+
+    def __next__(self) -> Model:
+        if self.problem is not None:
+            raise StopIteration
+        try:
+            model = next(self.models)
+        except DivergedError as error:
+            self.problem, model = str(error), error.model
+            if model is None and not self.any:
+                raise InputError(self.problem) from None
+            if model is None:
+                raise StopIteration from None
+        self.any = True
+        return model

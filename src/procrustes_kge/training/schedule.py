@@ -1,0 +1,31 @@
+"""What every method's settings share: how long to train, when to validate, where, and what the random draws start from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from procrustes_kge.validation import check_range, check_whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """The part of the settings that the training loop reads; each method's settings add what that method knows."""
+
+    smaller: ClassVar[str] = "a smaller --dim"  # what to try where memory runs out
+    # Where a sum has many terms and no order, a GPU rounds it differently from run to run; full batch has no such sums.
+    epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 100
+    learning_rate: Annotated[float, "size of a step"] = 0.1
+    patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 5
+    validate_every: Annotated[int, "epochs between validations; 0: never validate"] = 5
+    seed: Annotated[
+        int, "where random draws start: a seed repeats on one machine (a GPU may round sums otherwise, see deterministic)"
+    ] = 0
+    device: Annotated[str, "cpu, cuda, cuda:1, or auto: the GPU where there is one"] = "auto"
+    deterministic: Annotated[bool, "add up in a fixed order on a GPU: a seed repeats to the last bit, more slowly"] = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained, before anything is read or written."""
+        check_whole(self, ("epochs",), least=1)
+        check_whole(self, ("patience", "validate_every"), least=0)
+        check_range(self, "learning_rate", 1000, above=True)
