@@ -25,7 +25,8 @@ from procrustes_kge.layouts.batches import TILE, Batch, Questions
 from procrustes_kge.linalg import nearest_orthogonal, spherise_
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.allocator import kept_memory
-from procrustes_kge.system.devices import choose_device, deterministic_algorithms, told_of_no_room
+from procrustes_kge.system.devices import choose_device, deterministic_algorithms
+from procrustes_kge.system.memory import explain_out_of_memory
 from procrustes_kge.system.threads import cores, threads
 from procrustes_kge.training.full_batch import FitSettings, Progress, Report, check_trainable, fit
 from procrustes_kge.training.learner import Learner, Objective, Rates, Tables
@@ -148,7 +149,9 @@ def _trained(graph: Graph, settings: ContrastSettings, device: torch.device, rep
 
 def room_for(dim: int) -> AbstractContextManager[None]:
     """Say in a sentence where memory is not enough for training vectors of so many numbers."""
-    return told_of_no_room(f"{dim:,} numbers of each entity and their gradients", "a smaller --dim, more --groups")
+    return explain_out_of_memory(
+        f"{dim:,} numbers of each entity and their gradients", "a smaller --dim, more --groups"
+    )
 
 
 def group_settings(settings: ContrastSettings, group: int) -> ContrastSettings:

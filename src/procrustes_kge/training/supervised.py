@@ -34,8 +34,8 @@ from procrustes_kge.system.devices import (
     deterministic_algorithms,
     exact_products,
     rough_products,
-    told_of_no_room,
 )
+from procrustes_kge.system.memory import explain_out_of_memory
 from procrustes_kge.training.full_batch import Progress, Report, check_trainable
 from procrustes_kge.training.losses import LOSSES, of_labels
 from procrustes_kge.training.supervised_settings import TrainSettings
@@ -100,7 +100,7 @@ def train(graph: Graph, settings: TrainSettings | None = None, report: Report | 
         deterministic_algorithms(settings.deterministic),
         _seeded(settings.seed, device),
         rough_products() if settings.tf32 else exact_products(),
-        told_of_no_room(f"{settings.dim:,} numbers of each entity and what a step computes", fewer),
+        explain_out_of_memory(f"{settings.dim:,} numbers of each entity and what a step computes", fewer),
         torch.enable_grad(),
     ):
         training = _Training(graph, settings, device)
