@@ -168,12 +168,12 @@ def test_an_epoch_is_trained_before_any_is_timed(tmp_path):
     ("error", "told"),
     [
         (InputError("the loss is no number"), "the loss is no number"),
-        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "no room for it in memory"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), "out of memory"),
         (
             RuntimeError("DefaultCPUAllocator: you tried to allocate 4 bytes"),
-            "no room for it in memory",
+            "out of memory",
         ),
-        (MemoryError(), "no room for it in memory"),
+        (MemoryError(), "out of memory"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )

@@ -1161,7 +1161,7 @@ def test_a_baseline_that_finds_no_room_is_told_in_a_sentence(refused, monkeypatc
 
     monkeypatch.setattr(sys.modules["procrustes_kge.training.supervised"], "built", without_room)
     told = refused("train", "ring.tsv", "--model", "complex", "--dim", 20, "--device", "cpu", described=True)
-    assert told.startswith("error: the GPU has no room for 20 numbers of each entity")
+    assert told.startswith("error: the GPU is out of memory for 20 numbers of each entity")
     assert told.count("\n") == 1
 
 

@@ -508,8 +508,9 @@ def test_seen_only_ranks_the_triples_that_pykeen_keeps(seed):
     assert evaluation.seen_only.as_dict() == pytest.approx(figures(results, "both", "realistic"), rel=1e-12, abs=1e-12)
 
 
-def test_where_scores_find_no_room_fewer_are_held_at_once(monkeypatch):
+def test_where_scores_do_not_fit_in_memory_fewer_are_held_at_once(monkeypatch):
     graph = random_graph(12, 3, 60)
+    monkeypatch.setattr(ranking, "SCORES_AT_ONCE", 12 * 4)  # several chunks
     table = random_table(graph)
     expected = evaluate(table, graph)
     count, sizes = ranking.count_places, []
@@ -523,6 +524,10 @@ def test_where_scores_find_no_room_fewer_are_held_at_once(monkeypatch):
     monkeypatch.setattr(ranking, "count_places", crowded)
     assert evaluate(table, graph).as_dict() == expected.as_dict()
     assert max(sizes) > 3
+    sizes.clear()
+    rank(table, graph, graph.test, workers=1)
+    first = next(place for place, size in enumerate(sizes) if size <= 3)
+    assert max(sizes[first:]) <= 3  # what has fitted is remembered
     monkeypatch.setattr(ranking, "count_places", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError))
     with pytest.raises(torch.OutOfMemoryError):
         evaluate(table, graph)

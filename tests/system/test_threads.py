@@ -1,11 +1,14 @@
 """Laws of jobs over cores: in order, one torch thread each, nothing left running, nothing left changed."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 
+from procrustes_kge import FitSettings, evaluate, learn
 from procrustes_kge.system.threads import cores, over_cores, threads
+from toys import random_graph
 
 PATIENCE = 30  # seconds until a wait that should end at once is given up: only a failure takes so long
 
@@ -17,6 +20,11 @@ def threads_before():
     torch.set_num_threads(3)
     yield 3
     torch.set_num_threads(before)
+
+
+def count_in_a_new_thread():
+    with ThreadPoolExecutor(1) as new:
+        return new.submit(torch.get_num_threads).result()
 
 
 def test_there_is_at_least_one_core():
@@ -59,12 +67,7 @@ def test_every_job_has_one_torch_thread_and_the_caller_keeps_its_own(workers, th
         seen.append((result, torch.get_num_threads()))
     assert seen == [(1, threads_before)] * 8
     assert torch.get_num_threads() == threads_before
-    # A thread that starts later is as free as before.
-    later = []
-    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
-    thread.start()
-    thread.join()
-    assert later == [threads_before]
+    assert count_in_a_new_thread() == threads_before
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
@@ -154,3 +157,68 @@ def test_threads_are_put_back_after_an_exception(error, threads_before):
     with pytest.raises(error, match="no"), threads(1):
         raise error("no")
     assert torch.get_num_threads() == threads_before
+
+
+# Several Python threads at once.
+
+
+def test_a_thread_that_starts_meanwhile_is_as_free_as_before(threads_before):
+    with threads(1):
+        assert count_in_a_new_thread() == threads_before
+    both_work = threading.Barrier(2)
+    for _ in over_cores(lambda _: both_work.wait(PATIENCE), range(8), workers=2):
+        assert count_in_a_new_thread() == threads_before
+
+
+def test_threads_of_another_python_thread_are_left_alone(threads_before):
+    inside, leave = threading.Event(), threading.Event()
+
+    def other():
+        with threads(2):
+            inside.set()
+            assert leave.wait(PATIENCE)
+            return torch.get_num_threads()
+
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit(other)
+        assert inside.wait(PATIENCE)
+        with threads(5):
+            leave.set()
+            assert seen.result() == 2
+            assert torch.get_num_threads() == 5
+        assert pool.submit(torch.get_num_threads).result() == threads_before
+    assert torch.get_num_threads() == threads_before
+
+
+def test_many_users_at_once_leave_the_count_as_it_was(threads_before):
+    started = threading.Barrier(3)
+
+    def use(number):
+        started.wait(PATIENCE)
+        for turn in range(30):
+            assert list(over_cores(lambda _: torch.get_num_threads(), range(4), workers=2)) == [1] * 4
+            with threads(1 + (number + turn) % 4):
+                assert torch.get_num_threads() == 1 + (number + turn) % 4
+        return torch.get_num_threads()
+
+    with ThreadPoolExecutor(2) as pool:
+        others = [pool.submit(use, number) for number in range(2)]
+        mine = use(2)
+        assert [mine, *(other.result() for other in others)] == [threads_before] * 3
+    assert torch.get_num_threads() == threads_before
+    assert count_in_a_new_thread() == threads_before
+
+
+def test_two_threads_that_rank_find_the_same_and_leave_the_count_as_it_was(threads_before):
+    graph = random_graph(30, 3, 200)
+    model = learn(graph, FitSettings(dim=4, segment=2, epochs=1, patience=0, device="cpu"))
+    expected = evaluate(model, graph).as_dict()
+
+    def ranked(_):
+        return [evaluate(model, graph).as_dict() for _ in range(10)]
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(ranked, range(2)))
+    assert found == [[expected] * 10] * 2
+    assert torch.get_num_threads() == threads_before
+    assert count_in_a_new_thread() == threads_before

@@ -365,7 +365,9 @@ def test_too_little_memory_is_told_in_a_sentence(monkeypatch):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(_Training, "take", full)
-    with pytest.raises(InputError, match=r"no room for 32 numbers of each entity .*; try a smaller --dim or --batch"):
+    with pytest.raises(
+        InputError, match=r"out of memory for 32 numbers of each entity .*; try a smaller --dim or --batch"
+    ):
         train(rotated_graph(), SMALL)
 
 

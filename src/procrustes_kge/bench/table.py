@@ -27,9 +27,10 @@ from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import evaluate, figure
 from procrustes_kge.runs.store import build_report
-from procrustes_kge.system.devices import choose_device, is_no_room
+from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.files import read_json, scratch_folder
 from procrustes_kge.system.footprint import measure
+from procrustes_kge.system.memory import is_out_of_memory
 from procrustes_kge.training.baseline_recipes import PUBLISHED
 from procrustes_kge.training.full_batch import Progress, Report
 from procrustes_kge.training.recipes import OWN, Settings, learn, recipe
@@ -219,9 +220,9 @@ def filled(
             seeds = SEEDS if row.recipe in OWN else 1
             runs = repeated(graphs[row.dataset], row.recipe, seeds, device, learn)
         except (InputError, RuntimeError, MemoryError) as error:
-            if not isinstance(error, InputError) and not is_no_room(error):
+            if not isinstance(error, InputError) and not is_out_of_memory(error):
                 raise
-            line = Line(row, problem=str(error) if isinstance(error, InputError) else "no room for it in memory")
+            line = Line(row, problem=str(error) if isinstance(error, InputError) else "out of memory")
         else:
             write_result(row.file(folder), {"commit": commit, "runs": runs})
             line = Line(row, Figures.of(runs))

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph, KnownAnswers
-from procrustes_kge.system.allocator import kept_memory
-from procrustes_kge.system.devices import exact_products, is_no_room
+from procrustes_kge.system.devices import exact_products
+from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.threads import over_cores
 
 PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
@@ -203,7 +203,8 @@ def rank(
     order = relations.argsort(stable=True)
     room, most = (SCORES_AT_ONCE_CUDA, 2**16) if device.type == "cuda" else (SCORES_AT_ONCE, 2**10)
     # A query takes as much room as its scores where entities are few, and to make it may take far more.
-    chunks = list(order.split(max(1, min(most, room // max(len(graph.entities), probe.shape[1])))))
+    size = max(1, min(most, room // max(len(graph.entities), probe.shape[1])))
+    chunks = list(order.split(size))
 
     def counted(chunk: Tensor) -> Tensor:
         places = (asked[chunk].to(device), relations[chunk].to(device))
@@ -211,10 +212,17 @@ def rank(
             scores = model.scores(encoded, model.query(encoded, *places))
         return count_places(scores, answers[chunk].to(device), *filtered.look_up(*places)).cpu()
 
+    def counted_in_parts(chunk: Tensor) -> Tensor:
+        nonlocal size  # what has fitted is where the chunks that come start; the last chunk alone may be smaller
+        parts, size = shrinking(
+            lambda some: torch.cat([counted(part) for part in chunk.split(some)]), min(size, len(chunk))
+        )
+        return parts
+
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
-    with kept_memory(), exact_products():
-        work = partial(_in_parts, counted)
-        results = over_cores(work, chunks, workers) if device.type == "cpu" else map(work, chunks)
+    with exact_products():
+        spread = partial(over_cores, workers=workers) if device.type == "cpu" else map
+        results = spread(counted_in_parts, chunks)
         for done, result in enumerate(results):
             counts[chunks[done]] = result
             if progress is not None:
@@ -229,20 +237,6 @@ def rank(
         relation=torch.cat([relation, relation]),
         seen=torch.cat([seen, seen]),
     )
-
-
-def _in_parts(counted: Callable[[Tensor], Tensor], chunk: Tensor) -> Tensor:
-    """Count a chunk, or its halves where it finds no room.
-
-    Not inside `rank`: a function that knows itself would hold the model until Python looks for such rings.
-    """
-    try:
-        return counted(chunk)
-    except (RuntimeError, MemoryError) as error:
-        if len(chunk) == 1 or not is_no_room(error):
-            raise
-    torch.cuda.empty_cache()  # outside of `except`, whose traceback holds what had no room
-    return torch.cat([_in_parts(counted, half) for half in chunk.chunk(2)])
 
 
 def count_places(

@@ -59,24 +59,6 @@ def _products(precision: str, backends: list[Any]) -> Iterator[None]:
 
 
 @contextmanager
-def told_of_no_room(what: str, instead: str) -> Iterator[None]:
-    """Say in a sentence that memory was not enough for something, and what to try instead."""
-    try:
-        yield
-    except (RuntimeError, MemoryError) as error:
-        if not is_no_room(error):
-            raise
-        gpu = isinstance(error, torch.OutOfMemoryError)
-        where, elsewhere = ("the GPU has", ", or --device cpu") if gpu else ("there is", "")
-        raise InputError(f"{where} no room for {what}; try {instead}{elsewhere}") from None
-
-
-def is_no_room(error: Exception) -> bool:
-    """Say whether an error is that of too little memory, on the GPU or beside it."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "tried to allocate" in str(error)
-
-
-@contextmanager
 def deterministic_algorithms(wanted: bool) -> Iterator[None]:
     """Let PyTorch refuse algorithms that may round differently from run to run."""
     if wanted:

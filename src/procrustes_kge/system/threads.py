@@ -7,6 +7,7 @@ number of workers: results are equal bit for bit on one core and on sixty-four.
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +19,8 @@ import torch
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
+_lock = threading.Lock()  # held for the moment in which new threads would begin with another count
+
 
 def cores() -> int:
     """Return how many cores this process may use."""
@@ -26,13 +29,12 @@ def cores() -> int:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads for one product."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
+    """Let torch use so many threads for one product, in the calling Python thread alone."""
+    before = _set_threads_here(count)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        _set_threads_here(before)
 
 
 def over_cores(
@@ -43,8 +45,7 @@ def over_cores(
     An error, an interrupt or a caller that leaves early waits for the jobs that run; `stop` may tell them to hurry.
     """
     workers = workers or cores()
-    before = torch.get_num_threads()
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    pool = ThreadPoolExecutor(workers, initializer=_set_threads_here, initargs=(1,))
     waiting: deque[Future[Result]] = deque()
     try:
         for job in jobs:
@@ -59,5 +60,17 @@ def over_cores(
         raise
     finally:
         pool.shutdown(cancel_futures=True)
-        # Setting threads in a worker changes what later threads start with: put it back.
-        torch.set_num_threads(before)
+
+
+def _set_threads_here(count: int) -> int:
+    """Set torch's thread count of the calling Python thread, and return what it was.
+
+    PyTorch takes it as the count of threads that start later, too. Another thread puts that back at once, so that no
+    thread but this one is changed, whatever runs at the same time.
+    """
+    with _lock, ThreadPoolExecutor(1) as other:
+        elsewhere = other.submit(torch.get_num_threads).result()  # a new thread has what new threads begin with
+        before = torch.get_num_threads()
+        torch.set_num_threads(count)
+        other.submit(torch.set_num_threads, elsewhere).result()
+    return before
