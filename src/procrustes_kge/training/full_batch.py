@@ -19,7 +19,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import Graph, KnownAnswers, split_graph
+from procrustes_kge.graphs.graph import Graph, split_graph
+from procrustes_kge.graphs.known_answers import KnownAnswers
 from procrustes_kge.kernels import can_fuse
 from procrustes_kge.layouts.fused import Strips
 from procrustes_kge.layouts.relational import RelationalMatrices, Relations, busiest_first, padded_rows

@@ -23,7 +23,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from procrustes_kge.errors import DivergedError, InputError
-from procrustes_kge.graphs.graph import Graph, KnownAnswers, Vocabulary
+from procrustes_kge.graphs.graph import Graph, Vocabulary
+from procrustes_kge.graphs.known_answers import KnownAnswers
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.embedded import rows, sees_answers
 from procrustes_kge.models.procrustes import Answering
@@ -245,13 +246,12 @@ class _Training:
 
     def asking(self, mine: Int[Tensor, " b"]) -> tuple[Int[Tensor, " b"], Int[Tensor, " b"]]:
         """Return entity and direction of questions that differ."""
-        keys, count = self.labels.keys[mine], len(self.graph.entities)
-        return keys % count, keys // count
+        return self.labels.queries.entities[mine], self.labels.queries.directions[mine]
 
     def dealt(self) -> tuple[Tensor, ...]:
         """Return random batches of nearly equal size, none of one question, which has no spread to normalise by."""
         settings = self.settings
-        questions = len(self.labels.keys if settings.against == "labels" else self.asked)
+        questions = len(self.labels.queries if settings.against == "labels" else self.asked)
         compared = settings.against if isinstance(settings.against, int) else len(self.graph.entities)
         wanted = questions if settings.batch == "full" else settings.batch
         size = max(1, min(wanted, SCORES_AT_ONCE // compared))
