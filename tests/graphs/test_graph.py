@@ -16,9 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import SPLITS, KnownAnswers, Vocabulary, split_graph
+from procrustes_kge.graphs.graph import SPLITS, Vocabulary, split_graph
 from procrustes_kge.graphs.reading import read_graph, write_graph
-from toys import random_graphs
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -352,7 +351,7 @@ def test_of_a_tree_less_can_be_set_aside_and_a_note_says_so(shape):
     # Each triple of a star is the only one of its leaf; of a chain an inner triple may go if both neighbours stay.
     assert held == 0 if shape == "star" else 0 < held <= 50
     assert bool(graph.seen.all())
-    expected = "triples wanted for valid and test could be set aside: each of the others holds the last sight of an"
+    expected = "triples wanted for valid and test could be set aside: each of the others is the only one left of an"
     assert graph.notes == (f"{held} of the 80 {expected} entity or relation",)
 
 
@@ -510,56 +509,6 @@ def test_of_many_that_are_near_the_few_nearest_are_suggested():
     suggested = str(caught.value).split("did you mean ")[1]
     assert suggested.startswith("'dogma', 'dogma of the church', 'hotdog', ")
     assert suggested.count("'") == 10
-
-
-# Known answers.
-
-
-@given(some_triples, st.sets(st.sampled_from(SPLITS)), st.data())
-def test_known_answers_are_those_of_a_plain_dictionary(rows, chosen, data):
-    graph = read_graph(rows, valid=0.2, test=0.2)
-    splits = [split for split in SPLITS if split in chosen] or ["train"]
-    entities, relations = len(graph.entities), len(graph.relations)
-    plain = {}
-    for split in splits:
-        for head, relation, tail in graph.split(split).tolist():
-            plain.setdefault((head, relation), set()).add(tail)
-            plain.setdefault((tail, relation + relations), set()).add(head)
-    asked = data.draw(st.lists(st.tuples(st.integers(0, entities - 1), st.integers(0, 2 * relations - 1)), max_size=30))
-    expected = [(row, answer) for row, question in enumerate(asked) for answer in sorted(plain.get(question, ()))]
-
-    known = KnownAnswers.of(graph, splits)
-    batch = torch.tensor(asked, dtype=torch.int64).view(-1, 2)
-    found, answers = known.look_up(batch[:, 0], batch[:, 1])
-    assert list(zip(found.tolist(), answers.tolist(), strict=True)) == expected
-    assert len(known.answers) == sum(map(len, plain.values()))
-
-
-def test_every_split_is_known_unless_some_are_chosen():
-    graph = read_graph(dense(), valid=0.2, test=0.2)
-    assert len(KnownAnswers.of(graph).answers) == 2 * 400
-    assert len(KnownAnswers.of(graph, ["test"]).answers) == 2 * 80
-
-
-@given(graph=random_graphs(), seed=st.integers(0, 99))
-def test_known_answers_say_of_any_candidate_whether_it_is_one(graph, seed):
-    known, count = KnownAnswers.of(graph), len(graph.entities)
-    generator = torch.Generator().manual_seed(seed)
-    entities = torch.randint(count, (5,), generator=generator)
-    relations = torch.randint(2 * len(graph.relations), (5,), generator=generator)
-    candidates = torch.randint(count, (5, 7), generator=generator)
-    rows, answers = known.look_up(entities, relations)
-    plain = torch.zeros(5, count, dtype=torch.bool)
-    plain[rows, answers] = True
-    assert torch.equal(known.hold(entities, relations, candidates), plain.gather(1, candidates))
-    assert torch.equal(known.hold(entities, relations, torch.arange(count)), plain)
-
-
-def test_where_nothing_is_known_nothing_is_found():
-    known = KnownAnswers.of(whole(ROWS), ["valid"])
-    for questions in (torch.tensor([0, 2]), torch.tensor([], dtype=torch.int64)):
-        rows, answers = known.to(torch.device("cpu")).look_up(questions, questions)
-        assert (len(rows), len(answers)) == (0, 0)
 
 
 # Legal oddities.

@@ -12,7 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import SPLITS, KnownAnswers
+from procrustes_kge.graphs.graph import SPLITS
+from procrustes_kge.graphs.known_answers import KnownAnswers
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models import ranking
 from procrustes_kge.models.ranking import (

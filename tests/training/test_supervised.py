@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from procrustes_kge.errors import DivergedError, InputError
-from procrustes_kge.graphs.graph import KnownAnswers, Vocabulary
+from procrustes_kge.graphs.graph import Vocabulary
+from procrustes_kge.graphs.known_answers import KnownAnswers
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.ranking import LinkPredictor, evaluate
 from procrustes_kge.system import cuda_graphs as captured
@@ -148,7 +149,7 @@ def test_batches_are_no_larger_than_their_scores_have_room_for(monkeypatch, chan
     training = _Training(graph, settings, torch.device("cpu"))
     sizes = [len(batch[0]) for batch in training.batches()]
     assert max(sizes) <= 5
-    assert sum(sizes) == (len(training.labels.keys) if changes["against"] == "labels" else 2 * len(graph.train))
+    assert sum(sizes) == (len(training.labels.queries) if changes["against"] == "labels" else 2 * len(graph.train))
 
 
 def one_step(**changes):
@@ -187,7 +188,7 @@ def test_answers_told_twice_count_once():
     training, _, loss = one_step(against="labels", loss="logistic")
     training.captured = Captured(training.take)
     (batch,) = training.batches()
-    assert len(batch[1]) == 32 > len(training.labels.answers)
+    assert len(batch[1]) == 32 > len(training.labels.queries.answers)
     assert training.by_labels(*batch).item() == pytest.approx(loss, rel=1e-5)
 
 
@@ -236,17 +237,17 @@ def test_replayed_steps_move_weights_as_steps_do(name, monkeypatch):
 
 def test_labels_are_smoothed_as_their_authors_do():
     training, mine, loss = one_step(against="labels", loss="logistic", smoothing=0.2)
-    keys = training.labels.keys[mine]
+    asked = training.labels.queries.entities[mine], training.labels.queries.directions[mine]
     encoded = training.model.encode()
-    scores = training.model.scores(encoded, training.model.query(encoded, keys % 6, keys // 6))
+    scores = training.model.scores(encoded, training.model.query(encoded, *asked))
     shares = (scores.exp() / 6 / (1 + scores.exp() / 6)).tolist()
-    total, asked = 0.0, (keys % 6, keys // 6)
+    total = 0.0
     rows, answers = training.labels.look_up(*asked)
     known = set(zip(rows.tolist(), answers.tolist(), strict=True))
-    for row, column in itertools.product(range(len(keys)), range(6)):
+    for row, column in itertools.product(range(len(mine)), range(6)):
         label = 0.8 * ((row, column) in known) + 1 / 6
         total -= label * math.log(shares[row][column]) + (1 - label) * math.log(1 - shares[row][column])
-    assert loss == pytest.approx(total / len(keys), rel=1e-4)
+    assert loss == pytest.approx(total / len(mine), rel=1e-4)
 
 
 def test_even_triples_count_by_the_root_of_how_many_answers_they_have():
@@ -312,7 +313,7 @@ def test_no_question_is_alone_in_its_batch_and_all_are_asked(batch, against):
         training = _Training(graph, settings, torch.device("cpu"))
         dealt = training.dealt()
         assert min(map(len, dealt)) > 1
-        questions = len(training.labels.keys if against == "labels" else training.asked)
+        questions = len(training.labels.queries if against == "labels" else training.asked)
         assert sorted(torch.cat(dealt).tolist()) == list(range(questions))
         train(graph, settings)
 

@@ -1,4 +1,4 @@
-"""A knowledge graph: names, triples of ids in three splits, and the answers that are already known."""
+"""A knowledge graph: names, and triples of ids in three splits."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _listed(names: Sequence[str], most: int = 5) -> str:
 class Graph:
     """Triples (head, relation, tail) as rows of ids into the two vocabularies, in three splits.
 
-    `notes` tell in words what reading found worth telling: duplicates dropped, a header skipped.
+    `notes` say in words what was noticed while reading: duplicates dropped, a header skipped.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Graph:
         return digest.hexdigest()
 
     def remarks(self) -> list[str]:
-        """Return, in words, what is legal in a graph and yet worth knowing before its figures are read."""
+        """Return in words what is legal in a graph but should be known before its figures are read."""
         triples = torch.cat([self.train, self.valid, self.test])
         loops = int((triples[:, 0] == triples[:, 2]).sum())
         counts = torch.bincount(self.train[:, 1], minlength=len(self.relations))
@@ -139,7 +139,7 @@ class Graph:
             f"relations in valid or test alone, of which nothing can be learned: {untrained:,}": untrained,
             "there is one relation only": len(self.relations) == 1,
         }
-        return [remark for remark, worth_telling in remarks.items() if worth_telling]
+        return [remark for remark, applies in remarks.items() if applies]
 
     def __repr__(self) -> str:
         return f"Graph({self.describe()})"
@@ -150,66 +150,6 @@ class Graph:
         return (
             f"{self.name}   {len(self.entities):,} entities · {len(self.relations):,} relations · {triples:,} triples"
         )
-
-
-@dataclass(frozen=True)
-class KnownAnswers:
-    """Every true answer of every question (entity, relation), in CSR form; relation r + R asks for heads."""
-
-    entities: int
-    keys: Int[Tensor, " questions"]  # relation · entities + entity, ascending
-    offsets: Int[Tensor, " questions_and_one"]
-    answers: Int[Tensor, " answers"]
-
-    @classmethod
-    def of(cls, graph: Graph, splits: Sequence[str] = SPLITS, device: torch.device | str = "cpu") -> KnownAnswers:
-        """Collect the answers that the given splits hold, once each."""
-        triples = torch.cat([graph.split(split) for split in splits]).to(device)
-        head, relation, tail = triples.unbind(dim=1)
-        count = len(graph.entities)
-        keys = torch.cat([relation * count + head, (relation + len(graph.relations)) * count + tail])
-        answers = torch.cat([tail, head])
-        order = answers.argsort(stable=True)
-        order = order[keys[order].argsort(stable=True)]
-        keys, answers = keys[order], answers[order]
-        fresh = torch.ones_like(keys, dtype=torch.bool)
-        fresh[1:] = (keys[1:] != keys[:-1]) | (answers[1:] != answers[:-1])
-        keys, sizes = keys[fresh].unique_consecutive(return_counts=True)
-        return cls(count, keys, torch.cat([sizes.new_zeros(1), sizes.cumsum(0)]), answers[fresh])
-
-    def to(self, device: torch.device) -> KnownAnswers:
-        """Return the same answers on another device."""
-        return KnownAnswers(self.entities, self.keys.to(device), self.offsets.to(device), self.answers.to(device))
-
-    def look_up(
-        self, entities: Int[Tensor, " b"], relations: Int[Tensor, " b"]
-    ) -> tuple[Int[Tensor, " found"], Int[Tensor, " found"]]:
-        """Return (row, answer) for every known answer of every question in the batch, rows ascending."""
-        keys = relations * self.entities + entities
-        start, size = self.offsets[torch.searchsorted(self.keys, keys)], self.count(entities, relations)
-        rows = torch.repeat_interleave(torch.arange(len(keys), device=keys.device), size)
-        first = size.cumsum(0) - size
-        within = torch.arange(len(rows), device=keys.device) - first[rows]
-        return rows, self.answers[start[rows] + within]
-
-    def count(self, entities: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
-        """Return how many answers of each question are known."""
-        keys = relations * self.entities + entities
-        first, behind = (torch.searchsorted(self.keys, keys, right=right) for right in (False, True))
-        return self.offsets[behind] - self.offsets[first]
-
-    @cached_property
-    def pairs(self) -> Int[Tensor, " answers"]:
-        """Question and answer as one number, ascending."""
-        return self.keys.repeat_interleave(self.offsets.diff()) * self.entities + self.answers
-
-    def hold(
-        self, entities: Int[Tensor, " b"], relations: Int[Tensor, " b"], candidates: Int[Tensor, "*b k"]
-    ) -> Bool[Tensor, "b k"]:
-        """Say of each candidate whether it is an answer; the candidates are those of each question, or the same."""
-        asked = (relations * self.entities + entities)[:, None] * self.entities + candidates
-        places = torch.searchsorted(self.pairs, asked).clamp(max=len(self.pairs) - 1)
-        return self.pairs[places] == asked
 
 
 def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int = 0) -> Graph:
@@ -235,7 +175,7 @@ def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int
     if given != wanted:
         notes += (
             f"{sum(given):,} of the {sum(wanted):,} triples wanted for valid and test could be set aside: "
-            "each of the others holds the last sight of an entity or relation",
+            "each of the others is the only one left of an entity or relation",
         )
     part = torch.zeros(len(triples), dtype=torch.int8)  # 0: stays in train
     part[drawn[free[: given[0]]]] = 1

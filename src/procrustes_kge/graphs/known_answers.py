@@ -1,0 +1,79 @@
+"""The answers that a graph gives to its queries: what ranking leaves out, and what no negative may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from procrustes_kge.graphs.graph import SPLITS, Graph
+from procrustes_kge.graphs.queries import LARGEST, Queries, group_by_query
+
+
+@dataclass(frozen=True)
+class KnownAnswers:
+    """Every true answer of every query (entity, direction), once each; direction r + R asks for heads."""
+
+    entities: int
+    queries: Queries
+
+    @classmethod
+    def of(cls, graph: Graph, splits: Sequence[str] = SPLITS, device: torch.device | str = "cpu") -> KnownAnswers:
+        """Collect the answers that the given splits hold."""
+        triples = torch.cat([graph.split(split) for split in splits]).to(device)
+        return cls(len(graph.entities), group_by_query(triples, len(graph.entities), len(graph.relations)))
+
+    def to(self, device: torch.device) -> KnownAnswers:
+        """Return the same answers on another device."""
+        return KnownAnswers(self.entities, self.queries.to(device))
+
+    @cached_property
+    def _keys(self) -> Int[Tensor, " queries_and_one"]:
+        """Each query as one number, ascending; the last is larger than any, so that every search ends at one."""
+        return _closed(self.queries.directions * self.entities + self.queries.entities)
+
+    @cached_property
+    def _pairs(self) -> Int[Tensor, " answers_and_one"]:
+        """The number of a query and its answer as one number, ascending and closed likewise."""
+        numbers = torch.arange(len(self.queries), device=self._keys.device)
+        return _closed(numbers.repeat_interleave(self.queries.counts) * self.entities + self.queries.answers)
+
+    @cached_property
+    def _counts(self) -> Int[Tensor, " queries_and_one"]:
+        """How many answers each query has; the last stands for all that have none."""
+        return torch.cat([self.queries.counts, self.queries.offsets.new_zeros(1)])
+
+    def _numbers(self, entities: Int[Tensor, " b"], directions: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+        """Return the place of each query among those with answers, or how many those are where it has none."""
+        keys = directions * self.entities + entities
+        numbers = torch.searchsorted(self._keys, keys)
+        return torch.where(self._keys[numbers] == keys, numbers, len(self.queries))
+
+    def look_up(
+        self, entities: Int[Tensor, " b"], directions: Int[Tensor, " b"]
+    ) -> tuple[Int[Tensor, " found"], Int[Tensor, " found"]]:
+        """Return (row, answer) for every known answer of every query in the batch, rows ascending."""
+        numbers = self._numbers(entities, directions)
+        first, counts = self.queries.offsets[numbers], self._counts[numbers]
+        rows = torch.repeat_interleave(torch.arange(len(numbers), device=numbers.device), counts)
+        within = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
+        return rows, self.queries.answers[first[rows] + within]
+
+    def count(self, entities: Int[Tensor, " b"], directions: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+        """Return how many answers of each query are known."""
+        return self._counts[self._numbers(entities, directions)]
+
+    def hold(
+        self, entities: Int[Tensor, " b"], directions: Int[Tensor, " b"], candidates: Int[Tensor, "*b k"]
+    ) -> Bool[Tensor, "b k"]:
+        """Say of each candidate whether it is an answer; the candidates are those of each query, or the same."""
+        pairs = self._numbers(entities, directions)[:, None] * self.entities + candidates
+        return self._pairs[torch.searchsorted(self._pairs, pairs)] == pairs
+
+
+def _closed(keys: Int[Tensor, " keys"]) -> Int[Tensor, " keys_and_one"]:
+    return torch.cat([keys, keys.new_full((1,), LARGEST)])
