@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from torch import nn
-
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.models.baselines.a2n import A2N
 from procrustes_kge.models.baselines.bilinear import ComplEx, DistMult, QuatE, TuckER
 from procrustes_kge.models.baselines.convolution import ConvE, InteractE
-from procrustes_kge.models.baselines.graphnet import A2N, RGCN, SACN
+from procrustes_kge.models.baselines.embedded import Baseline
+from procrustes_kge.models.baselines.options import ModelOptions
+from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.rgcn import RGCN
 from procrustes_kge.models.baselines.rotation import OTE, RotatE, RotH
+from procrustes_kge.models.baselines.sacn import SACN
 from procrustes_kge.models.baselines.translation import TransE
 
-BASELINES: dict[str, type[nn.Module]] = {
+BASELINES: dict[str, type[Baseline]] = {
     "transe": TransE,
     "distmult": DistMult,
     "complex": ComplEx,
@@ -25,3 +30,19 @@ BASELINES: dict[str, type[nn.Module]] = {
     "rotate": RotatE,
     "ote": OTE,
 }
+
+
+def baseline(name: str) -> type[Baseline]:
+    """Return the class of a baseline."""
+    if name not in BASELINES:
+        raise InputError(f"unknown model {name!r}, expected {' or '.join(BASELINES)}")
+    return BASELINES[name]
+
+
+def build(name: str, graph: Graph, options: ModelOptions, seed: int = 0) -> Baseline:
+    """Return an untrained model of a graph's entities and relations; its edges are the training triples."""
+    kind = baseline(name)
+    if type(options) is not kind.Options:
+        given, wanted = (each.__qualname__ for each in (type(options), kind.Options))
+        raise InputError(f"{name} with {given}, expected {wanted}; make them by BASELINES[{name!r}].Options()")
+    return kind(graph, options, RandomSource(seed))

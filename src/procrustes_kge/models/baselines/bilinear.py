@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from procrustes_kge.models.baselines.embedded import Embedded, Encoded, rows
-from procrustes_kge.validation import check_divides
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, rows
+from procrustes_kge.models.baselines.layers import Dropout
+from procrustes_kge.models.baselines.options import ModelOptions
+from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.validation import check_divides, check_range
 
 
-class DistMult(Embedded):
+class DistMult(Baseline):
     """q = h ∘ r, compared by q · t (Yang et al., 2015)."""
 
-    parts = 1  # of a vector: a number has one, a complex number two, a quaternion four
+    @dataclass(frozen=True)
+    class Options(ModelOptions):
+        """Options of DistMult."""
 
-    def __init__(
-        self,
-        entities: int,
-        relations: int,
-        dim: int = 500,
-        query_dropout: float = 0.0,
-        spread: float = 1e-3,
-        inverses: bool = True,
-    ) -> None:
-        check_divides(dim, self.parts, f"numbers of {self.parts} parts")
-        super().__init__(entities, relations, dim, dim, inverses)
-        self.dropout = nn.Dropout(query_dropout)
-        for table in (self.entities, self.relations):
-            nn.init.normal_(table, std=spread)
+        query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # as published
+        init_std: Annotated[float, "standard deviation of the first weights"] = 1e-3  # as with N3
+        inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True  # as ConvE and later
+
+        parts: ClassVar[int] = 1  # of a number: a complex one has two, a quaternion four
+
+        def __post_init__(self) -> None:
+            """Refuse vectors that are no whole number of numbers."""
+            super().__post_init__()
+            check_range(self, "init_std", 1000, above=True)
+            check_divides(self.dim, self.parts, f"numbers of {self.parts} parts")
+
+    def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
+        super().__init__(graph, options, random, inverses=options.inverses)
+        self.parts, self.dropout = options.parts, Dropout(options.query_dropout, random)
+        self.draw_tables(nn.init.normal_, std=options.init_std)
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
         """Return the conjugates: the first part as it is, the others with the other sign."""
@@ -60,7 +71,11 @@ class DistMult(Embedded):
 class ComplEx(DistMult):
     """DistMult with complex numbers: q = h r, compared by Re(q · t̄) (Trouillon et al., 2016)."""
 
-    parts = 2
+    @dataclass(frozen=True)
+    class Options(DistMult.Options):
+        """Options of ComplEx."""
+
+        parts = 2
 
     def product(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         """Return (a + ib)(c + id), real parts first."""
@@ -71,7 +86,11 @@ class ComplEx(DistMult):
 class QuatE(DistMult):
     """DistMult with quaternions, those of relations of length one (Zhang et al., 2019)."""
 
-    parts = 4
+    @dataclass(frozen=True)
+    class Options(DistMult.Options):
+        """Options of QuatE."""
+
+        parts = 4
 
     def product(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         """Return the Hamilton product with the normalised relation."""
@@ -93,28 +112,31 @@ class QuatE(DistMult):
         return [head, tail]
 
 
-class TuckER(Embedded):
+class TuckER(Baseline):
     """A matrix per relation from one shared core: q = h (Σ_k r_k W_k), compared by q · t (Balažević et al., 2019)."""
 
-    def __init__(
-        self,
-        entities: int,
-        relations: int,
-        dim: int = 200,
-        relation_dim: int = 200,
-        input_dropout: float = 0.3,
-        relation_dropout: float = 0.4,
-        query_dropout: float = 0.5,
-    ) -> None:
-        super().__init__(entities, relations, dim, relation_dim, inverses=True)
-        self.core = nn.Parameter(torch.empty(relation_dim, dim, dim).uniform_(-1, 1))
-        self.norms = nn.ModuleList(nn.BatchNorm1d(dim) for _ in range(2))
-        self.drops = nn.ModuleList(nn.Dropout(share) for share in (input_dropout, relation_dropout, query_dropout))
-        for table in (self.entities, self.relations):
-            nn.init.xavier_normal_(table)
+    @dataclass(frozen=True)
+    class Options(ModelOptions):
+        """Options of TuckER."""
+
+        relation_dim: Annotated[int, "numbers in a relation's vector"] = 200  # as many as in an entity's
+        input_dropout: Annotated[float, "share of a head's numbers left out in training"] = 0.0  # differs by graph
+        relation_dropout: Annotated[float, "share of a relation's matrix left out in training"] = (
+            0.0  # differs by graph
+        )
+        query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
+
+    def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
+        super().__init__(graph, options, random, relation_dim=options.relation_dim)
+        core = torch.empty(options.relation_dim, options.dim, options.dim)
+        self.core = nn.Parameter(core.uniform_(-1, 1, generator=random.on("cpu")))
+        self.norms = nn.ModuleList(nn.BatchNorm1d(options.dim) for _ in range(2))
+        shares = (options.input_dropout, options.relation_dropout, options.query_dropout)
+        self.drops = nn.ModuleList(Dropout(share, random) for share in shares)
+        self.draw_tables()
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return the head, turned by its relation's matrix."""
+        """Return the head times its relation's matrix."""
         head = self.drops[0](self.norms[0](rows(encoded.entities, heads)))
         matrix = self.drops[1](torch.tensordot(rows(encoded.relations, relations), self.core, dims=1))
         return self.drops[2](self.norms[1]((head[:, None] @ matrix).squeeze(1)))

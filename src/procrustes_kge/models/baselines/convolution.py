@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
@@ -10,41 +12,56 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.models.baselines.embedded import ChannelNorm, Embedded, Encoded, Filters, rows
-from procrustes_kge.validation import check_divides, check_numbers, check_odd
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, rows
+from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Dropout2d, Filters, Linear
+from procrustes_kge.models.baselines.options import ModelOptions
+from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.validation import check_divides, check_odd
 
 
-class Convolved(Embedded):
-    """A query read off the image of head and relation, compared by q · t + b_t."""
+@dataclass(frozen=True)
+class ConvolvedOptions(ModelOptions):
+    """What both models have."""
+
+    kernel: Annotated[int, "side of a filter"] = 3  # ConvE's
+    filters: Annotated[int, "how many filters look over an image"] = 32  # ConvE's
+    input_dropout: Annotated[float, "share of an image's numbers left out in training"] = 0.0  # differs by graph
+    feature_dropout: Annotated[float, "share of the feature maps left out in training"] = 0.0  # differs by graph
+    query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
+
+
+class Convolved(Baseline):
+    """A query vector read off the image of head and relation, compared by q · t + b_t."""
 
     def __init__(
         self,
-        entities: int,
-        relations: int,
-        dim: int,
+        graph: Graph,
+        options: ConvolvedOptions,
+        random: RandomSource,
         channels: int,
         convolution: nn.Module,
         maps: tuple[int, int, int],
-        dropouts: tuple[float, float, float],
     ) -> None:
-        super().__init__(entities, relations, dim, dim, inverses=True)
-        of_input, of_maps, of_query = dropouts
-        self.biases = nn.Parameter(torch.zeros(entities))
+        super().__init__(graph, options, random)
+        self.biases = nn.Parameter(torch.zeros(len(graph.entities)))
         self.features = nn.Sequential(
             ChannelNorm(channels),
-            nn.Dropout(of_input),
+            Dropout(options.input_dropout, random),
             convolution,
             ChannelNorm(maps[0]),
             nn.ReLU(),
-            nn.Dropout2d(of_maps),
+            Dropout2d(options.feature_dropout, random),
         )
         self.projection = nn.Sequential(
-            nn.Linear(prod(maps), dim), nn.Dropout(of_query), nn.BatchNorm1d(dim), nn.ReLU()
+            Linear(prod(maps), options.dim, random),
+            Dropout(options.query_dropout, random),
+            nn.BatchNorm1d(options.dim),
+            nn.ReLU(),
         )
-        for table in (self.entities, self.relations):
-            nn.init.xavier_normal_(table)
+        self.draw_tables()
 
-    def encode(self, graph: object = None) -> Encoded:
+    def encode(self, graph: Graph | None = None) -> Encoded:
         """Return the tables, and a bias for each entity."""
         return super().encode(graph)._replace(biases=self.biases)
 
@@ -63,23 +80,21 @@ class Convolved(Embedded):
 class ConvE(Convolved):
     """The head in rows, and the relation in rows below them (Dettmers et al., 2018)."""
 
-    def __init__(
-        self,
-        entities: int,
-        relations: int,
-        dim: int = 200,
-        height: int = 10,
-        filters: int = 32,
-        kernel: int = 3,
-        input_dropout: float = 0.2,
-        feature_dropout: float = 0.2,
-        query_dropout: float = 0.3,
-    ) -> None:
-        check_numbers(1, dim=dim, height=height, filters=filters, kernel=kernel)
-        _check_rows(dim, height, kernel)
-        maps = (filters, 2 * height - kernel + 1, dim // height - kernel + 1)
-        dropouts = (input_dropout, feature_dropout, query_dropout)
-        super().__init__(entities, relations, dim, 1, Filters(1, filters, (kernel, kernel)), maps, dropouts)
+    @dataclass(frozen=True)
+    class Options(ConvolvedOptions):
+        """Options of ConvE."""
+
+        height: Annotated[int, "rows of a head's half of the image"] = 10  # 200 numbers make an image of 20 by 20
+
+        def __post_init__(self) -> None:
+            """Refuse images with ragged rows, or smaller than a filter."""
+            super().__post_init__()
+            _check_rows(self.dim, self.height, self.kernel)
+
+    def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
+        height, kernel = options.height, options.kernel
+        maps = (options.filters, 2 * height - kernel + 1, options.dim // height - kernel + 1)
+        super().__init__(graph, options, random, 1, Filters(1, options.filters, (kernel, kernel), random), maps)
         self.height = height
 
     def image(
@@ -92,27 +107,25 @@ class ConvE(Convolved):
 class InteractE(Convolved):
     """Numbers of head and relation side by side in several random orders, without edges (Vashishth et al., 2020)."""
 
+    @dataclass(frozen=True)
+    class Options(ConvolvedOptions):
+        """Options of InteractE."""
+
+        permutations: Annotated[int, "images of a query, each in another order"] = 1  # each costs as much again
+
+        def __post_init__(self) -> None:
+            """Refuse filters without a middle, or that wrap around an image more than once."""
+            super().__post_init__()
+            check_odd(kernel=self.kernel)
+            _check_wrapping(self.dim, self.kernel)
+
     order: Int[Tensor, "permutations height width"]
 
-    def __init__(
-        self,
-        entities: int,
-        relations: int,
-        dim: int = 200,
-        permutations: int = 1,
-        filters: int = 96,
-        kernel: int = 9,
-        input_dropout: float = 0.2,
-        feature_dropout: float = 0.5,
-        query_dropout: float = 0.5,
-    ) -> None:
-        check_numbers(1, dim=dim, permutations=permutations, filters=filters, kernel=kernel)
-        check_odd(kernel=kernel)
-        _check_wrapping(dim, kernel)
-        size, dropouts = nearly_square(dim), (input_dropout, feature_dropout, query_dropout)
-        maps, convolution = (permutations * filters, *size), SharedFilters(filters, kernel, size)
-        super().__init__(entities, relations, dim, permutations, convolution, maps, dropouts)
-        self.register_buffer("order", chequered(dim, permutations))
+    def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
+        size, permutations = nearly_square(options.dim), options.permutations
+        convolution = SharedFilters(options.filters, options.kernel, size, random)
+        super().__init__(graph, options, random, permutations, convolution, (permutations * options.filters, *size))
+        self.register_buffer("order", chequered(options.dim, permutations, random))
 
     def image(
         self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]
@@ -127,17 +140,18 @@ class InteractE(Convolved):
 class SharedFilters(nn.Module):
     """The same filters over each channel alone, around an image whose opposite edges meet."""
 
-    turns: Int[Tensor, "pixels pixels"]
+    shifts: Int[Tensor, "pixels pixels"]
     folds: Int[Tensor, " kernel_squared"]
 
-    def __init__(self, filters: int, kernel: int, size: tuple[int, int]) -> None:
+    def __init__(self, filters: int, kernel: int, size: tuple[int, int], random: RandomSource) -> None:
         super().__init__()
-        self.filters = nn.Parameter(nn.init.xavier_normal_(torch.empty(filters, 1, kernel, kernel)))
+        drawn = nn.init.xavier_normal_(torch.empty(filters, 1, kernel, kernel), generator=random.on("cpu"))
+        self.filters = nn.Parameter(drawn)
         pixels, offsets = (torch.cartesian_prod(*map(torch.arange, shape)) for shape in (size, (kernel, kernel)))
         apart = (pixels[:, None] - pixels) % torch.tensor(size)
         folded = (offsets - kernel // 2) % torch.tensor(size)
         # From the pixel where a filter stands to any other, and to those under each of its numbers.
-        for name, steps in (("turns", apart), ("folds", folded)):
+        for name, steps in (("shifts", apart), ("folds", folded)):
             self.register_buffer(name, steps[..., 0] * size[1] + steps[..., 1], persistent=False)
 
     def forward(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps height width"]:
@@ -156,18 +170,19 @@ class SharedFilters(nn.Module):
         It has three to five times as many operations, but they are what a GPU does best: libraries filter a channel
         at a time ten times slower.
         """
-        pixels, size = len(self.turns), image.shape[2:]
+        pixels, size = len(self.shifts), image.shape[2:]
         flat = self.filters.flatten(1).T
         table = flat.new_zeros(pixels, flat.shape[1]).index_add(0, self.folds, flat)  # a filter as large as the image
-        maps = (image.flatten(2) @ rows(table, self.turns).flatten(1)).unflatten(-1, (*size, -1))
+        maps = (image.flatten(2) @ rows(table, self.shifts).flatten(1)).unflatten(-1, (*size, -1))
         return maps.movedim(1, -2).flatten(-2).movedim(-1, 1)
 
 
-def chequered(dim: int, permutations: int) -> Int[Tensor, "permutations height width"]:
+def chequered(dim: int, permutations: int, random: RandomSource) -> Int[Tensor, "permutations height width"]:
     """Return random orders of [h; r] in which the two alternate: row i of order p starts with h if i + p is even."""
-    height, width = nearly_square(dim)
-    drawn = [torch.stack([torch.randperm(dim), dim + torch.randperm(dim)], dim=-1) for _ in range(permutations)]
-    pairs = torch.stack(drawn).unflatten(1, (height, width // 2))
+    (height, width), generator = nearly_square(dim), random.on("cpu")
+    drawn = [torch.randperm(dim, generator=generator) for _ in range(2 * permutations)]
+    orders = torch.stack(drawn).view(permutations, 2, dim) + torch.tensor([[0], [dim]])  # of h, and of r behind it
+    pairs = orders.mT.unflatten(1, (height, width // 2))
     head_first = (torch.arange(permutations)[:, None] + torch.arange(height)) % 2 == 0
     return torch.where(head_first[..., None, None], pairs, pairs.flip(-1)).flatten(2)
 

@@ -14,7 +14,7 @@ from procrustes_kge.models.baselines.embedded import aligned, rows
 from procrustes_kge.system.devices import exact_products
 
 MOST_BY_NUMBER = 64  # numbers of a distance that is learned by differences; ranking is by them however many
-PAIRS_IN_CACHE, PAIRS_AT_ONCE = 2**20, 2**26  # in a tile of all pairs: on a CPU, and elsewhere
+PAIRS_IN_CACHE, PAIRS_IN_TILE = 2**20, 2**26  # in a tile of all pairs: on a CPU, and elsewhere
 WIDEST_TILE = 2**13  # entities
 
 
@@ -96,7 +96,7 @@ def _tiles(
     queries: Float[Tensor, "b d"], entities: Float[Tensor, "n d"]
 ) -> Iterator[tuple[slice, slice, Float[Tensor, "d some"], Float[Tensor, "d others"]]]:
     """Yield parts of the table of all pairs, with the numbers of their rows and columns side by side."""
-    ours, room = queries.T.contiguous(), PAIRS_IN_CACHE if queries.device.type == "cpu" else PAIRS_AT_ONCE
+    ours, room = queries.T.contiguous(), PAIRS_IN_CACHE if queries.device.type == "cpu" else PAIRS_IN_TILE
     for others in _slices(len(entities), WIDEST_TILE):
         theirs = entities[others].T.contiguous()
         for some in _slices(len(queries), max(1, room // theirs.shape[1])):

@@ -1,24 +1,28 @@
-"""What the baselines share: tables of vectors, and ways to compare a query with entities.
+"""What the baselines share: tables of vectors, and ways to compare a query vector with entities.
 
-A model turns a question (entity, direction) into a query, and compares the query with entities. Direction r asks for
-the tails of relation r, r + R for its heads.
+A model makes a vector of a query (entity, direction), and compares it with the vectors of entities. Direction r asks
+for the tails of relation r, r + R for its heads.
 """
 
 from __future__ import annotations
 
-import inspect
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear, pad
+from torch.nn.functional import embedding, pad
+
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.models.baselines.options import ModelOptions
+from procrustes_kge.models.baselines.random import RandomSource
 
 ALIGNED = 8
 
 
 class Encoded(NamedTuple):
-    """The tables that questions are asked of: made once per step or evaluation."""
+    """The tables that queries are asked of: made once per step or evaluation."""
 
     entities: Float[Tensor, "n d"]
     relations: Float[Tensor, "directions k"]
@@ -30,20 +34,38 @@ class Encoded(NamedTuple):
         return self._replace(entities=rows(self.entities, some), biases=biases)
 
 
-class Embedded(nn.Module):
-    """A model whose tables are learned as they are; the others compute theirs from such tables.
+class Baseline(nn.Module):
+    """A model whose tables are learned as they are; graph networks compute theirs from such tables.
 
     With `inverses` a relation has vectors of its own for each direction; without, `backwards` makes those that ask for
-    heads from those that ask for tails.
+    heads from those that ask for tails. All that is random comes from `random`.
     """
 
-    def __init__(self, entities: int, relations: int, dim: int, relation_dim: int, inverses: bool) -> None:
-        super().__init__()
-        self.entities = nn.Parameter(torch.empty(entities, dim))
-        self.relations = nn.Parameter(torch.empty(relations * (2 if inverses else 1), relation_dim))
-        self.inverses = inverses
+    Options: ClassVar[type[ModelOptions]] = ModelOptions
+    sees_answers: ClassVar[bool] = False  # looks at neighbours, among which training must hide a query's answer
 
-    def encode(self, graph: object = None) -> Encoded:
+    def __init__(
+        self,
+        graph: Graph,
+        options: ModelOptions,
+        random: RandomSource,
+        dim: int | None = None,
+        relation_dim: int | None = None,
+        inverses: bool = True,
+    ) -> None:
+        """Make empty tables of the vectors of a graph; without sizes, all are as long as the options say."""
+        super().__init__()
+        directions = len(graph.relations) * (2 if inverses else 1)
+        self.entities = nn.Parameter(torch.empty(len(graph.entities), dim or options.dim))
+        self.relations = nn.Parameter(torch.empty(directions, relation_dim or options.dim))
+        self.inverses, self.random = inverses, random
+
+    def draw_tables(self, draw: Callable[..., Tensor] = nn.init.xavier_normal_, **how: Any) -> None:
+        """Draw the vectors of entities, then of relations, by a function of `torch.nn.init`."""
+        for table in (self.entities, self.relations):
+            draw(table, **how, generator=self.random.on("cpu"))
+
+    def encode(self, graph: Graph | None = None) -> Encoded:
         """Return the tables."""
         relations = self.relations
         return Encoded(self.entities, relations if self.inverses else torch.cat([relations, self.backwards(relations)]))
@@ -52,10 +74,14 @@ class Embedded(nn.Module):
         """Return the vectors that ask for heads."""
         raise NotImplementedError
 
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the vector of each query."""
+        raise NotImplementedError
+
     def scores(
         self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
     ) -> Float[Tensor, "b n"]:
-        """Return q · t, plus the bias of t where there is one; models that measure distances say so."""
+        """Return q · t, plus the bias of t where there is one; models that measure distances override it."""
         return dot(queries, encoded, candidates)
 
     def factors(
@@ -63,51 +89,6 @@ class Embedded(nn.Module):
     ) -> list[Float[Tensor, "b _"]]:
         """Return the numbers of a triple that a regulariser keeps small."""
         return [rows(encoded.entities, heads), rows(encoded.relations, relations), rows(encoded.entities, tails)]
-
-
-def sees_answers(kind: type[nn.Module]) -> bool:
-    """Say whether a model looks at neighbours, among which the answer to a question must be hidden in training."""
-    return "answers" in inspect.signature(kind.query).parameters  # type: ignore[attr-defined]
-
-
-class ChannelNorm(nn.BatchNorm1d):
-    """Batch normalisation of [b, channels, *size], which it reads and leaves with the channels of a place side by side.
-
-    Read channel by channel, as libraries do, few channels leave most of a GPU idle.
-    """
-
-    def forward(self, maps: Float[Tensor, "b channels *size"]) -> Float[Tensor, "b channels *size"]:
-        """Return all maps, each with mean 0 and spread 1 over the batch, scaled and shifted."""
-        places = maps.movedim(1, -1)
-        # Flat before and after: one channel alone would keep a stride that hides from PyTorch how it lies.
-        found = super().forward(places.flatten().view(-1, self.num_features)).flatten()
-        return found.view(places.shape).movedim(-1, 1)
-
-
-class Filters(nn.Conv2d):
-    """A convolution; a GPU does it by a product, for which it need not bring maps into another order afterwards."""
-
-    def __init__(
-        self,
-        channels: int,
-        maps: int,
-        kernel: tuple[int, int],
-        padding: tuple[int, int] = (0, 0),
-        bias: bool = True,
-    ) -> None:
-        super().__init__(channels, maps, kernel, padding=padding, bias=bias)
-        self.down, self.across = padding
-
-    def forward(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
-        """Return the feature maps."""
-        return self.by_product(image) if image.is_cuda else super().forward(image)
-
-    def by_product(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
-        """Do the same by one product with all windows, which leaves the maps of a place side by side."""
-        windows = pad(image, (self.across, self.across, self.down, self.down))
-        for axis, side in enumerate(self.kernel_size, start=2):
-            windows = windows.unfold(axis, side, 1)
-        return linear(windows.movedim(1, 3).flatten(3), self.weight.flatten(1), self.bias).movedim(-1, 1)
 
 
 def rows(table: Float[Tensor, "n ..."], ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape_and_d"]:

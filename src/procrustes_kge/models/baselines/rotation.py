@@ -1,49 +1,61 @@
-"""Relations that turn entities."""
+"""Relations that rotate entities."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
+from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.distances import grouped_distance
-from procrustes_kge.models.baselines.embedded import Embedded, Encoded, dot, rows
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, dot, rows
+from procrustes_kge.models.baselines.options import DistanceOptions, ModelOptions
+from procrustes_kge.models.baselines.random import RandomSource
 from procrustes_kge.system.devices import exact_products
-from procrustes_kge.validation import check_divides
+from procrustes_kge.validation import check_divides, check_range
 
 
-class RotatE(Embedded):
+class RotatE(Baseline):
     """q = h e^{iθ} on complex numbers, compared by γ − Σ |q_k − t_k| (Sun et al., 2019).
 
     A complex number is two neighbours of a vector. Angles are kept in units that make them as small as the numbers of
     entities, so that both learn at one rate.
     """
 
-    def __init__(
-        self, entities: int, relations: int, dim: int = 1000, margin: float = 6.0, inverses: bool = False
-    ) -> None:
-        check_divides(dim, 2, "complex numbers")
-        super().__init__(entities, relations, dim, dim // 2, inverses)
-        self.margin, self.half_turn = margin, (margin + 2) / (dim // 2)
-        for table in (self.entities, self.relations):
-            nn.init.uniform_(table, -self.half_turn, self.half_turn)
+    @dataclass(frozen=True)
+    class Options(DistanceOptions):
+        """Options of RotatE."""
 
-    def encode(self, graph: object = None) -> Encoded:
+        inverses: Annotated[bool, "a relation has angles of its own for each direction"] = True  # as ConvE and later
+
+        def __post_init__(self) -> None:
+            """Refuse vectors that are no whole number of complex numbers."""
+            super().__post_init__()
+            check_divides(self.dim, 2, "complex numbers")
+
+    def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
+        planes = options.dim // 2
+        super().__init__(graph, options, random, relation_dim=planes, inverses=options.inverses)
+        self.margin, self.half_circle = options.margin, (options.margin + 2) / planes
+        self.draw_tables(nn.init.uniform_, a=-self.half_circle, b=self.half_circle)
+
+    def encode(self, graph: Graph | None = None) -> Encoded:
         """Return the entities, and the angles of relations."""
         tables = super().encode(graph)
-        return tables._replace(relations=tables.relations * (math.pi / self.half_turn))
+        return tables._replace(relations=tables.relations * (math.pi / self.half_circle))
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
-        """Return the turns back."""
+        """Return the angles of the rotations back."""
         return -relations
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return the head, each of its complex numbers turned."""
-        return _turned(rows(encoded.entities, heads), rows(encoded.relations, relations))
+        """Return the head, each of its complex numbers rotated."""
+        return _rotated(rows(encoded.entities, heads), rows(encoded.relations, relations))
 
     def scores(
         self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
@@ -52,30 +64,42 @@ class RotatE(Embedded):
         return self.margin - grouped_distance(queries, encoded.entities, 2, candidates)
 
 
-class OTE(Embedded):
+class OTE(Baseline):
     """An orthogonal matrix and scales per group of numbers: q_g = h_g diag(eˢ) Q (Tang et al., 2020).
 
     Q are the orthonormalised rows of W. Heads are asked for by t_g diag(e⁻ˢ) Qᵀ, which is not quite the way back.
     """
 
-    def __init__(self, entities: int, relations: int, dim: int = 400, group: int = 4, margin: float = 5.0) -> None:
-        check_divides(dim, group, f"groups of {group}", "group")
-        super().__init__(entities, relations, dim, dim * (group + 1), inverses=False)
-        self.group, self.margin = group, margin
-        nn.init.uniform_(self.entities, -0.01, 0.01)
-        nn.init.normal_(self.relations[:, : dim * group])
-        nn.init.zeros_(self.relations[:, dim * group :])
+    @dataclass(frozen=True)
+    class Options(DistanceOptions):
+        """Options of OTE."""
 
-    def encode(self, graph: object = None) -> Encoded:
+        group: Annotated[int, "numbers that are rotated together"] = 4  # the paper's on WN18RR
+
+        def __post_init__(self) -> None:
+            """Refuse vectors that do not divide into groups."""
+            super().__post_init__()
+            check_divides(self.dim, self.group, f"groups of {self.group}", "group")
+
+    def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
+        dim = options.dim
+        super().__init__(graph, options, random, relation_dim=dim * (options.group + 1), inverses=False)
+        self.group, self.margin, generator = options.group, options.margin, random.on("cpu")
+        matrices, scales = self.relations.detach().split([dim * self.group, dim], dim=1)
+        nn.init.uniform_(self.entities, -0.01, 0.01, generator=generator)
+        nn.init.normal_(matrices, generator=generator)
+        nn.init.zeros_(scales)
+
+    def encode(self, graph: Graph | None = None) -> Encoded:
         """Return the entities, and the matrix of each group for each direction."""
         matrices, scales = self.relations.split([self.entities.shape[1] * self.group, self.entities.shape[1]], dim=1)
-        turns = orthonormal_rows(matrices.unflatten(1, (-1, self.group, self.group)))
+        rotations = orthonormal_rows(matrices.unflatten(1, (-1, self.group, self.group)))
         scales = scales.unflatten(1, (-1, self.group))[..., None]
-        both = torch.cat([scales.exp() * turns, (-scales).exp() * turns.mT])
+        both = torch.cat([scales.exp() * rotations, (-scales).exp() * rotations.mT])
         return Encoded(self.entities, both.flatten(1))
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return the head, each of its groups scaled and turned."""
+        """Return the head, each of its groups scaled and rotated."""
         groups = rows(encoded.entities, heads).unflatten(1, (-1, 1, self.group))
         return (groups @ rows(encoded.relations, relations).unflatten(1, (-1, self.group, self.group))).flatten(1)
 
@@ -86,23 +110,36 @@ class OTE(Embedded):
         return self.margin - grouped_distance(queries, encoded.entities, self.group, candidates)
 
 
-class RotH(Embedded):
+class RotH(Baseline):
     """Givens rotations between two translations in hyperbolic space: −d(q, t)² + b_h + b_t (Chami et al., 2020).
 
     A relation has its own curvature c; entities are tangent vectors at the origin, carried there by exp₀. A query
     carries its curvature and the bias of its head along, as its last two numbers.
     """
 
-    def __init__(self, entities: int, relations: int, dim: int = 500, spread: float = 1e-3) -> None:
-        check_divides(dim, 2, "planes")
-        super().__init__(entities, relations, dim, 2 * dim + dim // 2 + 1, inverses=True)
-        self.biases = nn.Parameter(torch.zeros(entities))
-        nn.init.normal_(self.entities, std=spread)
-        nn.init.normal_(self.relations[:, : 2 * dim], std=spread)
-        nn.init.uniform_(self.relations[:, 2 * dim : -1], -math.pi, math.pi)
-        nn.init.ones_(self.relations[:, -1:])
+    @dataclass(frozen=True)
+    class Options(ModelOptions):
+        """Options of RotH."""
 
-    def encode(self, graph: object = None) -> Encoded:
+        init_std: Annotated[float, "standard deviation of the first vectors and shifts"] = 1e-3  # all near the origin
+
+        def __post_init__(self) -> None:
+            """Refuse vectors that do not divide into planes."""
+            super().__post_init__()
+            check_range(self, "init_std", 1000, above=True)
+            check_divides(self.dim, 2, "planes")
+
+    def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
+        sizes = [2 * options.dim, options.dim // 2, 1]
+        super().__init__(graph, options, random, relation_dim=sum(sizes))
+        self.biases = nn.Parameter(torch.zeros(len(graph.entities)))
+        shifts, angles, curvatures = self.relations.detach().split(sizes, dim=1)
+        for table in (self.entities, shifts):
+            nn.init.normal_(table, std=options.init_std, generator=random.on("cpu"))
+        nn.init.uniform_(angles, -math.pi, math.pi, generator=random.on("cpu"))
+        nn.init.ones_(curvatures)
+
+    def encode(self, graph: Graph | None = None) -> Encoded:
         """Return the tables, with the biases of entities."""
         return Encoded(self.entities, self.relations, self.biases)
 
@@ -112,7 +149,7 @@ class RotH(Embedded):
         first, second, angles, raw = rows(encoded.relations, relations).split([dim, dim, dim // 2, 1], dim=1)
         curvature = softplus(raw)
         moved = _added(_carried(rows(encoded.entities, heads), curvature), _carried(first, curvature), curvature)
-        moved = _added(_turned(moved, angles), _carried(second, curvature), curvature)
+        moved = _added(_rotated(moved, angles), _carried(second, curvature), curvature)
         biases = encoded.entities.new_zeros(len(heads)) if encoded.biases is None else rows(encoded.biases, heads)
         return torch.cat([moved, curvature, biases[:, None]], dim=1)
 
@@ -140,8 +177,8 @@ _ALMOST = 1e-5  # share of a row that is left of it, where the rest lies along o
 _TINY, _EDGE = 1e-15, 1e-5  # next to zero; how far from the rim of hyperbolic space points stay
 
 
-def _turned(vectors: Float[Tensor, "b d"], angles: Float[Tensor, "b planes"]) -> Float[Tensor, "b d"]:
-    """Turn each pair of neighbouring numbers by an angle."""
+def _rotated(vectors: Float[Tensor, "b d"], angles: Float[Tensor, "b planes"]) -> Float[Tensor, "b d"]:
+    """Rotate each pair of neighbouring numbers by an angle."""
     first, second = vectors.unflatten(1, (-1, 2)).unbind(dim=-1)
     cosine, sine = angles.cos(), angles.sin()
     return torch.stack([first * cosine - second * sine, first * sine + second * cosine], dim=-1).flatten(1)
@@ -179,23 +216,23 @@ class _GramSchmidt(torch.autograd.Function):
 
     @staticmethod
     def forward(context: Any, matrices: Tensor) -> Tensor:
-        turns = torch.empty_like(matrices)
+        rotations = torch.empty_like(matrices)
         with exact_products():
             for place in range(matrices.shape[-2]):
-                row, before = matrices[..., place : place + 1, :], turns[..., :place, :]
+                row, before = matrices[..., place : place + 1, :], rotations[..., :place, :]
                 for _ in range(2):  # the second time for what rounding left over
                     row = row - (row @ before.mT) @ before
-                turns[..., place : place + 1, :] = normalize(row, dim=-1)
-        context.save_for_backward(matrices, turns)
-        return turns
+                rotations[..., place : place + 1, :] = normalize(row, dim=-1)
+        context.save_for_backward(matrices, rotations)
+        return rotations
 
     @staticmethod
     def backward(context: Any, pull: Tensor) -> Tensor:
-        matrices, turns = context.saved_tensors
+        matrices, rotations = context.saved_tensors
         with exact_products():
-            lower, skew = matrices @ turns.mT, pull @ turns.mT
+            lower, skew = matrices @ rotations.mT, pull @ rotations.mT
         above, upper = (skew - skew.mT).triu(1), lower.mT.triu()
         # A row that those before it make up but for rounding has no direction of its own: nothing is divided by that.
         left, least = upper.diagonal(dim1=-2, dim2=-1), _ALMOST * torch.linalg.vector_norm(matrices, dim=-1)
         left.copy_(torch.maximum(left, least.clamp_min(_TINY)))
-        return torch.linalg.solve_triangular(upper, above @ turns, upper=True)
+        return torch.linalg.solve_triangular(upper, above @ rotations, upper=True)

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Annotated
+
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.distances import grouped_distance
-from procrustes_kge.models.baselines.embedded import Embedded, Encoded, rows
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, rows
+from procrustes_kge.models.baselines.layers import Dropout
+from procrustes_kge.models.baselines.options import DistanceOptions
+from procrustes_kge.models.baselines.random import RandomSource
 
 
-class TransE(Embedded):
+class TransE(Baseline):
     """q = h + r, compared by γ − ‖q − t‖ (Bordes et al., 2013)."""
 
-    def __init__(
-        self,
-        entities: int,
-        relations: int,
-        dim: int = 512,
-        norm: int = 1,
-        margin: float = 0.0,
-        inverses: bool = True,
-        input_dropout: float = 0.0,
-    ) -> None:
-        super().__init__(entities, relations, dim, dim, inverses)
-        self.norm, self.margin, self.drop = norm, margin, nn.Dropout(input_dropout)
-        for table in (self.entities, self.relations):
-            nn.init.xavier_normal_(table)
+    @dataclass(frozen=True)
+    class Options(DistanceOptions):
+        """Options of TransE."""
+
+        norm: Annotated[int, "1: sum of absolute differences; 2: Euclidean distance"] = 1  # as published
+        inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True  # as ConvE and later
+        input_dropout: Annotated[float, "share of the numbers of entities left out in training"] = 0.0  # as published
+
+        def __post_init__(self) -> None:
+            """Refuse other norms."""
+            super().__post_init__()
+            if self.norm not in (1, 2):
+                raise InputError(f"norm {self.norm}, expected 1 or 2")
+
+    def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
+        super().__init__(graph, options, random, inverses=options.inverses)
+        self.norm, self.margin, self.drop = options.norm, options.margin, Dropout(options.input_dropout, random)
+        self.draw_tables()
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
         """Return the way back."""
         return -relations
 
-    def encode(self, graph: object = None) -> Encoded:
+    def encode(self, graph: Graph | None = None) -> Encoded:
         """Return the tables; in training some numbers of entities are left out."""
         tables = super().encode(graph)
         return tables._replace(entities=self.drop(tables.entities))

@@ -1,0 +1,36 @@
+"""Options of a model: what it is, as settings of training are how it learns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Annotated, get_type_hints
+
+from procrustes_kge.validation import check_choices, check_range, check_whole
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What every baseline has. A model adds fields of its own, and checks them when options are made."""
+
+    dim: Annotated[int, "numbers in an entity's vector"] = 200  # as ConvE, TuckER, InteractE and SACN have it
+
+    def __post_init__(self) -> None:
+        """Refuse words that are unknown, counts below one, and dropouts that leave nothing."""
+        check_choices(self)
+        hints = get_type_hints(type(self))
+        check_whole(self, [field.name for field in fields(self) if hints[field.name] is int], least=1)
+        for field in fields(self):
+            if field.name.endswith("_dropout"):
+                check_range(self, field.name, 0.99)
+
+
+@dataclass(frozen=True)
+class DistanceOptions(ModelOptions):
+    """What a model has whose score is a margin minus a distance."""
+
+    margin: Annotated[float, "distance up to which an entity counts as an answer"] = 6.0  # RotatE's on WN18RR
+
+    def __post_init__(self) -> None:
+        """Refuse a margin that is negative or out of all proportion."""
+        super().__post_init__()
+        check_range(self, "margin", 1000)

@@ -1,0 +1,49 @@
+"""A baseline that has learned: the counterpart of `Procrustes`."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from procrustes_kge.graphs.graph import Graph, Vocabulary
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded
+from procrustes_kge.models.baselines.options import ModelOptions
+from procrustes_kge.models.procrustes import Answering
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedBaseline(Answering):
+    """A baseline with its weights, and the names of what it knows; `build` makes its module again from its options."""
+
+    name: str
+    options: ModelOptions
+    entities: Vocabulary
+    relations: Vocabulary
+    module: Baseline
+
+    @property
+    def table(self) -> Float[Tensor, "entities d"]:
+        """The vectors of entities, as queries see them."""
+        return self.encode().entities.detach()
+
+    def to(self, device: torch.device | str) -> TrainedBaseline:
+        """Return the same model on another device."""
+        return replace(self, module=copy.deepcopy(self.module).to(device))
+
+    def encode(self, graph: Graph | None = None) -> Encoded:
+        """Return the tables that queries are asked of."""
+        return self.module.encode(graph)
+
+    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+        """Return the vector of each query."""
+        return self.module.query(encoded, heads, relations)
+
+    def scores(
+        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
+    ) -> Float[Tensor, "b n"]:
+        """Return how well each entity, or each given candidate, answers each query."""
+        return self.module.scores(encoded, queries, candidates)
