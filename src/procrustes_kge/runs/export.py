@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.system.files import scratch_folder, told_of, write_names
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.system.files import scratch_folder, told_of, write_names
 from procrustes_kge.training.supervised import Trained
 
 

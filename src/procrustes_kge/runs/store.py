@@ -22,13 +22,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.errors import InputError
-from procrustes_kge.system.files import nearest_folder, read_json, read_names, scratch_folder, told_of, write_json, write_names
-from procrustes_kge.system.footprint import Footprint, processor_name
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
+from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.models.ranking import PROTOCOL, Evaluation
+from procrustes_kge.system.files import (
+    nearest_folder,
+    read_json,
+    read_names,
+    scratch_folder,
+    told_of,
+    write_json,
+    write_names,
+)
+from procrustes_kge.system.footprint import Footprint, processor_name
 from procrustes_kge.training.recipes import METHODS, Settings
 from procrustes_kge.training.restoring import restore_relations
 from procrustes_kge.training.supervised import Trained, built

@@ -1,0 +1,1 @@
+"""The folder that a training leaves behind, and vectors for other programs."""
