@@ -18,17 +18,17 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from procrustes_kge.runs import store
-from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.training.contrastive import ContrastSettings, contrast
 from procrustes_kge.errors import InputError
-from procrustes_kge.runs.export import EXPORTS, export
-from procrustes_kge.training.full_batch import FitSettings, fit
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
+from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import evaluate
-from procrustes_kge.training.recipes import METHODS, OWN, learn, recipe
+from procrustes_kge.runs import store
+from procrustes_kge.runs.export import EXPORTS, export
 from procrustes_kge.runs.store import FORMAT, check_target, load, load_run, save
+from procrustes_kge.training.contrastive import ContrastSettings, contrast
+from procrustes_kge.training.full_batch import FitSettings, fit
+from procrustes_kge.training.recipes import METHODS, OWN, learn, recipe
 from procrustes_kge.training.supervised import train
 from procrustes_kge.training.supervised_settings import TrainSettings
 from toys import random_graph, rotated_graph
