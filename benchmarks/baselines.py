@@ -14,7 +14,8 @@ import argparse
 import json
 from itertools import product
 from pathlib import Path
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_origin, get_type_hints
 
 import records
 from procrustes_kge import InputError, read_graph, recipe
@@ -32,8 +33,10 @@ def parsed(settings: Settings, change: str) -> dict[str, Any]:
         raise InputError(f"{name} {value!r}, expected true or false")
     if kind is bool:
         return {name: value.lower() == "true"}
+    if get_origin(kind) is UnionType and value.isdecimal():  # a number or a word
+        kind = int
     try:
-        return {name: kind(value) if kind in (int, float) else value}  # settings tell a number from a word
+        return {name: kind(value) if kind in (int, float) else value}
     except ValueError:
         raise InputError(f"{name} {value!r}, expected a {'whole ' if kind is int else ''}number") from None
 

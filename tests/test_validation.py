@@ -1,14 +1,15 @@
-"""What settings accept, and what they say when they do not."""
+"""Laws of the checks that settings share: what they accept, and that a refusal explains itself."""
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from procrustes_kge.errors import InputError
+from laws import refused
 from procrustes_kge.validation import check_choices, check_range, check_segments, check_whole, spoken
 
 
@@ -26,13 +27,6 @@ class Kettle:
         check_choices(self)
 
 
-def refused(check, *arguments, **options):
-    """Return what is said when this is refused."""
-    with pytest.raises(InputError) as refusal:
-        check(*arguments, **options)
-    return str(refusal.value)
-
-
 @pytest.mark.parametrize("source", ["gas", "coal", "sun"])
 def test_known_words_are_accepted(source):
     assert Kettle(heat_source=source).heat_source == source
@@ -40,23 +34,26 @@ def test_known_words_are_accepted(source):
 
 @given(st.text().filter(lambda word: word not in ("gas", "coal", "sun")))
 def test_an_unknown_word_is_named_with_those_that_are_known(word):
-    assert refused(Kettle, heat_source=word) == f"unknown heat source {word!r}, expected gas or coal or sun"
+    expected = "expected gas or coal or sun"
+    refused(lambda: Kettle(heat_source=word), setting="unknown heat source", seen=repr(word), remedy=expected)
 
 
 @given(st.integers(1, 10**12))
-def test_where_a_number_or_a_word_serves_digits_become_a_number(count):
-    for written in (count, str(count)):
-        kettle = Kettle(cup_count=written)
-        assert kettle.cup_count == count
-        assert type(kettle.cup_count) is int
+def test_a_number_serves_as_well_as_a_word_where_both_do(count):
+    assert Kettle(cup_count=count).cup_count == count
     assert Kettle(cup_count="full").cup_count == "full"
 
 
-@pytest.mark.parametrize(
-    "count", ["half", "", "-3", "0", 0, -1, "1.5", 2.0, "1e3", ",", "1,024", "²", None, True, math.nan]
-)
+@pytest.mark.parametrize("count", ["half", "", "3", "-3", 0, -1, 2.0, "²", None, True, math.nan])
 def test_where_a_number_or_a_word_serves_anything_else_is_refused(count):
-    assert refused(Kettle, cup_count=count) == f"cup count {count}, expected full or a whole number of at least 1"
+    expected = "expected full or a whole number of at least 1"
+    refused(lambda: Kettle(cup_count=count), setting="cup count", seen=count, remedy=expected)
+
+
+@given(st.sampled_from(["gas", "coal", "sun"]), st.just("full") | st.integers(1, 10**12))
+def test_checks_leave_settings_as_they_are(source, count):
+    kettle = Kettle(source, count)
+    assert (kettle.heat_source, kettle.cup_count) == (source, count)
 
 
 def test_fields_that_take_neither_words_nor_either_are_left_alone():
@@ -70,17 +67,16 @@ def test_whole_numbers_must_be_large_enough(count, least):
     if count >= least:
         check_whole(kettle, ("whistles",), least)
     else:
-        assert (
-            refused(check_whole, kettle, ("whistles",), least)
-            == f"whistles {count}, expected a whole number of at least {least}"
-        )
+        call = partial(check_whole, kettle, ("whistles",), least)
+        refused(call, setting="whistles", seen=count, remedy=f"expected a whole number of at least {least}")
 
 
 def test_every_whole_number_is_looked_at_and_named_in_words():
     kettle = Kettle(cup_count=1, whistles=4)
     check_whole(kettle, (), least=100)
     check_whole(kettle, ("whistles", "cup_count"), least=1)
-    assert refused(check_whole, kettle, ("whistles", "cup_count"), least=2).startswith("cup count 1, ")
+    call = partial(check_whole, kettle, ("whistles", "cup_count"), least=2)
+    refused(call, setting="cup count", seen=1, remedy="at least 2")
 
 
 @given(st.floats(allow_nan=True), st.sampled_from([0.99, 2.0, 1000.0]), st.booleans())
@@ -89,9 +85,8 @@ def test_numbers_must_lie_in_range(value, most, above):
     if (value > 0 or (value == 0 and not above)) and value <= most:
         check_range(kettle, "loudness", most, above)
     else:
-        said = refused(check_range, kettle, "loudness", most, above)
-        low = "above 0 and" if above else "from 0"
-        assert said == f"loudness {value}, expected a number {low} up to {most:g}"
+        expected = f"expected a number {'above 0 and' if above else 'from 0'} up to {most:g}"
+        refused(partial(check_range, kettle, "loudness", most, above), setting="loudness", seen=value, remedy=expected)
 
 
 @pytest.mark.parametrize(("value", "above", "accepted"), [(0.0, False, True), (0.0, True, False), (2.0, True, True)])
@@ -100,12 +95,14 @@ def test_the_ends_of_a_range(value, above, accepted):
     if accepted:
         check_range(kettle, "loudness", 2.0, above)
     else:
-        assert "above 0" in refused(check_range, kettle, "loudness", 2.0, above)
+        refused(partial(check_range, kettle, "loudness", 2.0, above), setting="loudness", seen=value, remedy="above 0")
 
 
 def test_a_range_may_give_an_example():
-    said = refused(check_range, Kettle(loudness=-1.0), "loudness", 1000, example=0.25)
-    assert said == "loudness -1.0, expected a number from 0 up to 1000, such as 0.25"
+    call = partial(check_range, Kettle(loudness=-1.0), "loudness", 1000, example=0.25)
+    assert refused(call, setting="loudness", seen=-1.0, remedy="such as 0.25") == (
+        "loudness -1.0, expected a number from 0 up to 1000, such as 0.25"
+    )
 
 
 @given(st.integers(1, 300), st.integers(1, 40))
@@ -113,8 +110,8 @@ def test_vectors_are_cut_into_equal_segments_and_what_is_suggested_can_be(dim, s
     if dim % segment == 0:
         check_segments(dim, segment)
         return
-    said = refused(check_segments, dim, segment)
-    assert said.startswith(f"dimension {dim} does not divide into segments of {segment}; try ")
+    call = partial(check_segments, dim, segment)
+    said = refused(call, setting="dimension", seen=f"{dim} does not divide into segments of {segment}", remedy="try ")
     tries = [int(each) for each in said.split("try ")[1].split(" or ")]
     assert tries[-1] - segment < dim < tries[-1]  # the nearest above, and below where there is one
     assert len(tries) == (2 if dim > segment else 1)

@@ -11,7 +11,7 @@ from procrustes_kge.errors import InputError
 
 
 def check_choices(settings: Any) -> None:
-    """Refuse words that a field does not know; where a field takes a number or a word, make a number of its digits."""
+    """Refuse words that a field does not know and, where a field takes a number or a word, what is neither."""
     hints = get_type_hints(type(settings))
     for field in fields(settings):
         hint, value = hints[field.name], getattr(settings, field.name)
@@ -19,15 +19,9 @@ def check_choices(settings: Any) -> None:
             raise InputError(f"unknown {spoken(field.name)} {value!r}, expected {' or '.join(get_args(hint))}")
         if get_origin(hint) in (Union, UnionType):
             words = [word for each in get_args(hint) if get_origin(each) is Literal for word in get_args(each)]
-            if value not in words:
-                object.__setattr__(settings, field.name, _whole(spoken(field.name), value, words))
-
-
-def _whole(name: str, value: Any, words: list[str]) -> int:
-    digits = str(value)
-    if not digits.isdecimal() or int(digits) < 1:
-        raise InputError(f"{name} {value}, expected {' or '.join(words)} or a whole number of at least 1")
-    return int(digits)
+            if value not in words and (type(value) is not int or value < 1):
+                expected = " or ".join([*words, "a whole number of at least 1"])
+                raise InputError(f"{spoken(field.name)} {value}, expected {expected}")
 
 
 def check_whole(settings: Any, names: Iterable[str], least: int) -> None:

@@ -17,7 +17,6 @@ from procrustes_kge.bench.speed import (
     softmax_epoch,
     trained,
 )
-from procrustes_kge.cli import main
 from procrustes_kge.training.contrastive import ContrastSettings
 from procrustes_kge.training.full_batch import FitSettings
 from toys import rotated_graph
@@ -85,18 +84,3 @@ def test_a_line_of_the_table_stands_under_its_heading():
     assert str(counted).split() == ["work", "1", "1", "1", "0.5", "2.0"]
     assert str(bare).split() == ["other", "work", "1", "a", "note"]
     assert json.loads(json.dumps(counted.as_dict()))["ratio"] == 2.0
-
-
-def test_the_command_prints_one_table_or_json(monkeypatch, capsys):
-    timings = (Timing("work", 1.0, 1e9, 1e9, 0.5), Timing("other work", 2.0))
-    monkeypatch.setattr("procrustes_kge.cli.speed", lambda graph, device, pykeen: (RATES, iter(timings)))
-    arguments = ["bench", "speed", "wordnet-mini", "--device", "cpu"]
-    with pytest.raises(SystemExit) as ended:
-        main(arguments)
-    assert ended.value.code == 0
-    assert [line[:10].strip() for line in capsys.readouterr().out.splitlines()[1:]] == ["", "work", "other work"]
-    with pytest.raises(SystemExit):
-        main([*arguments, "--json"])
-    told = json.loads(capsys.readouterr().out)
-    assert told["rates"]["copy"] == 1e9
-    assert [each["seconds"] for each in told["timings"]] == [1.0, 2.0]

@@ -2,14 +2,12 @@
 
 import json
 import math
-import re
 import subprocess
 from dataclasses import replace
 
 import pytest
 import torch
 
-from procrustes_kge import cli
 from procrustes_kge.bench import table
 from procrustes_kge.bench.paper import DATASETS, NAMES, PAPER
 from procrustes_kge.bench.table import (
@@ -28,44 +26,19 @@ from procrustes_kge.bench.table import (
     trained,
     write_result,
 )
-from procrustes_kge.cli import main
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.training.baseline_recipes import PUBLISHED
-from procrustes_kge.training.recipes import OWN, learn, recipe
+from procrustes_kge.training.recipes import OWN, recipe
 from procrustes_kge.training.supervised_settings import TrainSettings
-from toys import rotated_graph
+from rows import GRAPH, learn_a_little, report_like, small_graph, unwanted
 
-GRAPH = rotated_graph()
 FIGURES = Figures(0.4996, 0.45, 0.5, 0.6, 1234.5, 0.0123, 30.0, 1, "a machine")
-
-
-def learn_a_little(graph, settings, report=None):
-    """Train as `learn` does, so briefly that many rows may be trained."""
-    small = {"segment": 5} if type(settings) in (type(recipe(name)) for name in OWN) else {}
-    return learn(graph, replace(settings, dim=20, epochs=1, **small), report)
-
-
-def small_graph(name):
-    """Return a small graph by the name of any dataset."""
-    return replace(GRAPH, name=name)
 
 
 def fill(rows, folder, learn=learn_a_little, read=small_graph):
     """Fill rows from a small graph, on the CPU."""
     return list(filled(rows, folder, "cpu", "a commit", read, learn))
-
-
-def unwanted(graph, settings, report=None):
-    raise AssertionError("nothing is to be trained")
-
-
-def run_like(mrr, seconds=1.0, recipe="fast", dataset="wn18rr"):
-    """Return as much of a report as a table looks at."""
-    test = {"mrr": mrr, "hits@1": 0.1, "hits@3": 0.2, "hits@10": 0.3}
-    footprint = {"seconds": seconds, "g_co2": 0.5}
-    about = {"recipe": recipe, "dataset": dataset, "epochs": 3, "device": "a machine"}
-    return {**about, "metrics": {"test": test}, "footprint": footprint}
 
 
 # Rows.
@@ -233,9 +206,9 @@ def test_a_file_without_figures_is_told(content, tmp_path):
 @pytest.mark.parametrize(
     ("run", "problem"),
     [
-        (run_like(0.3, recipe="complex"), "it is of complex on wn18rr"),
-        (run_like(0.3, dataset="fb15k-237"), "it is of fast on fb15k-237"),
-        (run_like(math.nan), "one of them is no number"),
+        (report_like(0.3, recipe="complex"), "it is of complex on wn18rr"),
+        (report_like(0.3, dataset="fb15k-237"), "it is of fast on fb15k-237"),
+        (report_like(math.nan), "one of them is no number"),
     ],
 )
 def test_figures_of_another_row_or_of_none_are_told(run, problem, tmp_path):
@@ -315,7 +288,7 @@ def test_a_line_has_a_cell_for_every_column():
 
 
 def test_seeds_are_averaged():
-    found = Figures.of([run_like(0.1, 1.0), run_like(0.3, 2.0)])
+    found = Figures.of([report_like(0.1, 1.0), report_like(0.3, 2.0)])
     assert (found.mrr, found.seconds, found.seeds) == (pytest.approx(0.2), 1.5, 2)
 
 
@@ -346,79 +319,3 @@ def test_markdown_has_a_table_for_each_dataset():
 @pytest.mark.parametrize(("amount", "shown"), [(0.00123, "0.0012"), (9.94, "9.9"), (10.4, "10"), (3702.0, "3,702")])
 def test_grams_are_as_long_as_they_need_be(amount, shown):
     assert grams(amount) == shown
-
-
-# The command.
-
-
-@pytest.fixture
-def bench(tmp_path, monkeypatch, capsys):
-    """Run `bench table` in a folder of its own, on a small graph and with little training; return what it says."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "read_with_bar", small_graph)
-    monkeypatch.setattr(cli, "learn_with_bar", learn_a_little)
-
-    def call(*arguments, code=0):
-        with pytest.raises(SystemExit) as ended:
-            main(["bench", "table", *arguments])
-        output = capsys.readouterr()
-        assert ended.value.code == code
-        assert (output.err == "") == (code == 0)
-        return output.err if code == 2 else output.out
-
-    return call
-
-
-def test_the_command_trains_what_is_missing_and_prints_the_table(bench, tmp_path, monkeypatch):
-    only = ("--only", "distmult-wn18rr", "--device", "cpu")
-    first = bench(*only)
-    assert first.startswith("distmult-wn18rr         MRR ")
-    assert "\nWN18RR " in first
-    assert (tmp_path / "results" / "distmult-wn18rr.json").is_file()
-    monkeypatch.setattr(cli, "learn_with_bar", unwanted)
-    assert first.endswith(bench(*only))
-    told = json.loads(bench(*only, "--json"))
-    (row,) = told["rows"]
-    assert (row["recipe"], row["dataset"], row["title"], row["problem"]) == ("distmult", "wn18rr", "DistMult", None)
-    assert row["paper"] == {"mrr": 0.43, "minutes": 79, "g_co2": 309}
-    assert row["figures"]["seeds"] == 1
-
-
-def test_printing_trains_nothing(bench, tmp_path):
-    write_result(
-        tmp_path / "mine" / "rotate-fb15k-237.json",
-        {"commit": None, "runs": [run_like(0.3, recipe="rotate", dataset="fb15k-237")]},
-    )
-    printed = bench("--print", "--folder", "mine")
-    assert len(printed.splitlines()) == len(table_rows()) + 6  # two headings, two empty lines, two notes
-    assert re.search(r"RotatE +\.300 +\.100 ", printed)
-    assert bench("--print", "--folder", "mine", "--markdown").startswith("| WN18RR | MRR |")
-    rows = json.loads(bench("--print", "--folder", "mine", "--json"))["rows"]
-    assert [row["recipe"] for row in rows if row["figures"]] == ["rotate"]
-    assert not (tmp_path / "results").exists()
-
-
-def test_a_row_that_fails_ends_in_code_1(bench, monkeypatch):
-    def failing(graph, settings, report=None):
-        if settings.model == "transe":
-            raise InputError("it is too large")
-        return learn_a_little(graph, settings, report)
-
-    monkeypatch.setattr(cli, "learn_with_bar", failing)
-    only = ("--only", "transe-wn18rr", "--only", "distmult-wn18rr", "--device", "cpu")
-    printed = bench(*only, code=1)
-    assert "\nTransE    –" in printed
-    rows = json.loads(bench(*only, "--json", code=1))["rows"]
-    assert [row["problem"] for row in rows] == ["it is too large", None]
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (("--only", "nobody"), "error: unknown row 'nobody', expected"),
-        (("--json", "--markdown"), "error: --markdown and --json: give one"),
-        (("--only", "fast", "--device", "banana"), "error: unknown device 'banana'"),
-    ],
-)
-def test_mistakes_are_told(flags, message, bench):
-    assert bench(*flags, code=2).startswith(message)

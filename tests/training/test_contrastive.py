@@ -667,14 +667,6 @@ def test_settings_are_checked_when_they_are_made():
         replace(ContrastSettings(), epochs=0)
 
 
-def test_a_number_of_questions_or_negatives_may_come_as_its_digits():
-    settings = ContrastSettings()
-    for name in ("batch", "negatives"):
-        object.__setattr__(settings, name, "1024")
-    settings.__post_init__()
-    assert (settings.batch, settings.negatives) == (1024, 1024)
-
-
 def test_the_ends_of_every_range_are_accepted():
     for changes in (
         {"dropout": 0.99, "smoothing": 0.99, "crowd": 2.0, "decay": 0.0, "learning_rate": 1000.0},

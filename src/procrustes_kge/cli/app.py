@@ -1,0 +1,88 @@
+"""The command's frame: which verbs there are, how each is loaded, and what an error becomes."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.version import __version__
+
+VERBS = ("train", "evaluate", "predict", "export", "data", "bench")  # each a module of this package
+INTERRUPTED = 130  # the exit code after Ctrl-C
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text.")]
+RunFolder = Annotated[Path, typer.Argument(help="A folder that `procrustes train` wrote.", show_default=False)]
+
+
+def new_verb(**options: Any) -> typer.Typer:
+    """Return a verb without commands; help looks alike for all."""
+    return typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False, **options)
+
+
+class Verbs(TyperGroup):
+    """The verbs, each loaded when it is first used: `procrustes --version` does not wait for PyTorch."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = dict.fromkeys(VERBS)  # type: ignore[assignment]  # loaded by get_command
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a verb by its name."""
+        return _loaded(cmd_name) if cmd_name in VERBS else None
+
+
+@cache
+def _loaded(verb: str) -> Any:
+    return typer.main.get_command(import_module(f"procrustes_kge.cli.{verb}").verb)
+
+
+app = new_verb(
+    cls=Verbs,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Knowledge-graph embeddings in seconds: from a file of triples to ranked answers.\n\n"
+    "Start with `procrustes train`, which needs no data of yours, then `procrustes train my-triples.tsv`.",
+)
+
+
+def _show_version(wanted: bool) -> bool:
+    if wanted:
+        print(f"procrustes-kge {__version__}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def about(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """Answer what concerns no verb."""
+
+
+def run(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; a mistake of the user's ends in one sentence and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no failure
+    try:
+        app(args=list(arguments) if arguments is not None else None, prog_name="procrustes")
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.exit(0)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:
+            print("interrupted", file=sys.stderr)
+        raise

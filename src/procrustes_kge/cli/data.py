@@ -1,0 +1,69 @@
+"""procrustes data: the datasets known by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, no_type_check
+
+import typer
+
+from procrustes_kge.cli.app import Json, new_verb
+from procrustes_kge.cli.terminal import print_json, read_with_bar
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs import datasets
+from procrustes_kge.graphs.graph import SPLITS
+
+verb = new_verb(name="data", help="List the datasets known by name, or get one.")
+
+
+@verb.callback(invoke_without_command=True)
+@no_type_check  # typer has it written so, and yet hands over a context of the parent class
+def data(context: typer.Context, as_json: Json = False) -> None:
+    """List the datasets known by name, with licence and citation; `data get NAME` fetches one."""
+    if not context.invoked_subcommand:
+        _list_datasets(as_json)
+
+
+def _list_datasets(as_json: bool) -> None:
+    known = list(datasets.DATASETS.values())
+    if as_json:
+        print_json(
+            {
+                each.name: {
+                    "summary": each.summary,
+                    "entities": each.entities,
+                    "relations": each.relations,
+                    "triples": dict(zip(SPLITS, each.triples, strict=True)),
+                    "address": each.archive.address if each.archive else None,
+                    "sha256": each.sha256,
+                    "local": datasets.is_local(each.name),
+                    "licence": each.licence,
+                    "citation": each.citation,
+                }
+                for each in known
+            }
+        )
+        return
+    for each in known:
+        here = "here" if datasets.is_local(each.name) else "to download"
+        print(
+            f"{each.name:<14}{each.entities:>7,} entities {each.relations:>4} relations {sum(each.triples):>8,} triples"
+            f"   {here}\n{'':14}{each.summary}\n{'':14}licence: {each.licence}\n{'':14}{each.citation}"
+        )
+
+
+@verb.command()
+def get(name: Annotated[str, typer.Argument(help="A name from `procrustes data`.")], as_json: Json = False) -> None:
+    """Download a dataset into the cache, unless it is there, and check it."""
+    name = datasets.dataset(name).name
+    if Path(name).exists():
+        raise InputError(f"{name}: a file or folder here has this name and would be read instead; run this elsewhere")
+    graph = read_with_bar(name)
+    if as_json:
+        counts = {"entities": len(graph.entities), "relations": len(graph.relations)}
+        triples = {split: len(graph.split(split)) for split in SPLITS}
+        print_json({"dataset": graph.name, "checksum": graph.checksum, **counts, "triples": triples})
+        return
+    print(graph.describe())
+    for head, relation, tail in graph.train[:3].tolist():
+        print(f"  {graph.entities.label(head)}  {graph.relations[relation]}  {graph.entities.label(tail)}")

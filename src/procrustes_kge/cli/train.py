@@ -1,0 +1,151 @@
+"""procrustes train: read a graph, learn it, rank the held-out triples, save a run folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from procrustes_kge.cli.app import Json, new_verb
+from procrustes_kge.cli.settings_flags import with_settings
+from procrustes_kge.cli.terminal import (
+    FitBar,
+    cost_line,
+    print_json,
+    rank_with_bar,
+    read_with_bar,
+    say_line,
+    say_nothing,
+    warnings_as_notes,
+)
+from procrustes_kge.errors import DivergedError, InputError
+from procrustes_kge.graphs import datasets
+from procrustes_kge.graphs.graph import SPLITS, Graph
+from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.runs.store import build_report, check_target, save
+from procrustes_kge.system.devices import choose_device
+from procrustes_kge.system.footprint import grid_intensity, measure
+from procrustes_kge.training.budget import parse_size, parse_time, plan
+from procrustes_kge.training.recipes import (
+    DEFAULT,
+    OWN,
+    Settings,
+    baseline_recipes,
+    check_buildable,
+    learn,
+    recipe,
+)
+from procrustes_kge.training.supervised import Trained
+from procrustes_kge.training.supervised_settings import TrainSettings
+
+A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
+
+verb = new_verb()
+Source = Annotated[
+    str, typer.Argument(help="A dataset's name, a file of triples, or a folder with train, valid and test files.")
+]
+RecipeName = Annotated[
+    str | None,
+    typer.Option(
+        "--recipe",
+        help=f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(baseline_recipes())}.",
+        show_default=f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given",
+    ),
+]
+Grid = Annotated[str | None, typer.Option(help="g CO2 per kWh, or a country such as FRA.", show_default="world")]
+
+
+@verb.command()
+@with_settings
+def train(
+    graph: Source = datasets.DEFAULT,
+    recipe_name: RecipeName = None,
+    time: Annotated[str | None, typer.Option(help="Time to fit the settings to, such as 60s or 10m.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Memory to fit the settings to, such as 4GB.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Run folder to write.", show_default="runs/NAME")] = None,
+    entities_only: Annotated[bool, typer.Option(help="Save entities alone; relations follow from them.")] = False,
+    separator: Annotated[str | None, typer.Option(help="Between columns: tab, comma, space, or a character.")] = None,
+    header: Annotated[bool | None, typer.Option(help="Whether the file's first line names the columns.")] = None,
+    valid: Annotated[float, typer.Option(help="Share of one file's triples for validation.")] = 0.05,
+    test: Annotated[float, typer.Option(help="Share of one file's triples for the test.")] = 0.05,
+    split_seed: Annotated[int, typer.Option(help="Draws that split: the same triples whatever --seed is.")] = 0,
+    grid: Grid = None,
+    as_json: Json = False,
+    *,
+    changes: dict[str, Any],
+) -> None:
+    """Learn vectors for a graph's entities, rank the test triples, and save a run folder.
+
+    Examples: `procrustes train`, `procrustes train wn18rr --dim 500`, `procrustes train wn18rr --model rotate`,
+    `procrustes train my-triples.csv --out runs/mine`
+    """
+    # What can be wrong without the graph is said before it is read, or downloaded.
+    grid_intensity(grid)
+    as_it_is = recipe_name is not None or changes.keys() & {"dim", "epochs"}  # what was asked for is not shortened
+    seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
+    size = parse_size(memory) if memory is not None else None
+    recipe_name = _recipe_name(changes.pop("model", None), recipe_name)
+    if isinstance(recipe(recipe_name, **changes), TrainSettings):
+        _check_for_a_baseline(recipe_name, changes, time or memory, entities_only)
+    device = choose_device(changes.get("device", "auto"))
+    if out is not None:
+        check_target(out)
+    source = read_with_bar(graph, separator=separator, header=header, valid=valid, test=test, seed=split_seed)
+    folder = out or Path("runs", source.name or "graph")
+    check_target(folder)
+    say = say_nothing if as_json else say_line
+    say(source.describe())
+    for note in (*source.notes, *source.remarks()):
+        say(f"  {note}")
+    with warnings_as_notes(), measure(grid, device) as meter:
+        settings = recipe(recipe_name, source, **changes)
+        planned = None if isinstance(settings, TrainSettings) else plan(source, settings, seconds, size)
+        say(f"{recipe_name}: {planned or settings}")
+        settings = planned.settings if planned else settings
+        show = FitBar(settings)
+        model = _learned(source, settings, show, folder)
+    say(cost_line(meter.footprint, show.epochs))
+    metrics = {split: rank_with_bar(model, source, split) for split in SPLITS[1:] if len(source.split(split))}
+    for split, evaluation in metrics.items():
+        say(f"{split:<6} {evaluation}")
+    content = build_report(source, settings, show.epochs, metrics, meter.footprint, device, recipe_name)
+    replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
+    save(model, folder, source, settings, content, relations=not entities_only)
+    say(f"saved  {folder}{replaced}")
+    if as_json:
+        print_json(content)
+
+
+def _recipe_name(model: str | None, name: str | None) -> str:
+    """Return the recipe that is asked for: of a model, the one of the same name or another of its own."""
+    if model is None:
+        return name or DEFAULT
+    model, asked = model.lower(), model  # papers and tables write capitals
+    if model not in BASELINES:
+        raise InputError(f"unknown model {asked!r}, expected {' or '.join(BASELINES)}")
+    own = baseline_recipes(model)
+    if name is not None and name not in own:
+        raise InputError(f"--model {model} has no recipe {name}; give one of its own ({', '.join(own)}) or no --model")
+    return name or model
+
+
+def _check_for_a_baseline(name: str, changes: dict[str, Any], budget: str | None, entities_only: bool) -> None:
+    """Refuse what a baseline cannot do."""
+    if budget is not None:
+        raise InputError("--time and --memory are for our own model; give --epochs or --dim with --model")
+    if entities_only:
+        raise InputError("--entities-only is for our own model; a baseline's relations do not follow from its entities")
+    check_buildable(name, **changes)
+
+
+def _learned(graph: Graph, settings: Settings, show: FitBar, folder: Path) -> Procrustes | Trained:
+    """Train with a bar; where training diverges, save the last good weights and say so."""
+    try:
+        with show.bar:
+            return learn(graph, settings, show)
+    except DivergedError as error:
+        kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
+        save(error.model, kept, graph, settings, {"diverged": str(error)})
+        raise InputError(f"{error}; the last good weights are in {kept}") from None

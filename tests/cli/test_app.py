@@ -1,0 +1,84 @@
+"""Laws of the command as a whole: help, usage, and what another process sees of it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from commands import contents
+from procrustes_kge import __version__
+
+
+def test_the_version_is_printed(procrustes):
+    assert procrustes("--version") == f"procrustes-kge {__version__}\n"
+
+
+COMMANDS = ("", "train", "evaluate", "predict", "export", "data", "data get", "bench", "bench speed", "bench table")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(command, procrustes):
+    page = procrustes(*command.split(), "--help")
+    assert f"Usage: procrustes {command}".strip() in page
+    assert page == procrustes(*command.split(), "-h")
+    if command in ("", "train", "evaluate", "predict"):
+        assert f"procrustes {command or 'train'}" in page.partition("Usage")[2].partition("\n")[2]  # an example
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["train", "ring.tsv", "--loss", "hinge"],
+            "Invalid value for '--loss': .*'hinge' is not one of 'squared', 'norm', 'softmax', 'sigmoid'",
+        ),
+        (["train", "ring.tsv", "--dim", "many"], "Invalid value for '--dim'"),
+        (["train", "ring.tsv", "--valid", "some"], "Invalid value for '--valid'"),
+        (["train", "ring.tsv", "--optimizer", "sgd"], "No such option: --optimizer"),
+        (["fit"], "No such command 'fit'"),
+        (["evaluate"], "Missing argument"),
+        (["predict", "runs/x", "-H", "a"], "Missing option '--relation'"),
+    ],
+    ids=lambda value: " ".join(value[2:] or value) if isinstance(value, list) else "",
+)
+def test_arguments_that_make_no_sense_are_refused_with_the_usage(arguments, message, failed):
+    said = failed(*arguments)
+    assert re.search(message, said)
+    assert said.startswith("Usage: procrustes")
+    assert "Traceback" not in said
+
+
+# From another process.
+
+
+def process(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_the_module_is_the_command():
+    ended = process("-m", "procrustes_kge", "--version")
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert ended.stdout.decode() == f"procrustes-kge {__version__}\n"
+
+
+def test_the_version_is_printed_without_pytorch():
+    ended = process("-X", "importtime", "-m", "procrustes_kge", "--version")
+    loaded = {line.rpartition(b"|")[2].strip() for line in ended.stderr.splitlines()}
+    assert b"procrustes_kge.cli" in loaded
+    assert not loaded & {b"torch", b"numpy", b"polars"}
+
+
+def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(here):
+    Path("bad.tsv").write_text("Zürich\t☃\n", encoding="utf-8")
+    ended = process("-m", "procrustes_kge", "train", "bad.tsv", "--separator", "☃", PYTHONIOENCODING="ascii")
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert re.fullmatch(rb"error: separator '\\u2603' is not known; [^\n]+\n", ended.stderr)
+    assert contents().keys() == {"../desk", "../desk/ring.tsv", "../desk/bad.tsv"}

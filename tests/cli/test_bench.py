@@ -1,0 +1,100 @@
+"""Laws of `procrustes bench`."""
+
+import json
+import re
+
+import pytest
+
+from procrustes_kge.bench.speed import Rates, Timing
+from procrustes_kge.bench.table import table_rows, write_result
+from procrustes_kge.cli import bench as bench_verb
+from procrustes_kge.cli import main
+from procrustes_kge.errors import InputError
+from rows import learn_a_little, report_like, small_graph, unwanted
+
+
+def test_speed_prints_one_table_or_json(procrustes, monkeypatch):
+    rates = Rates(copy=1e9, products=1e10, half_products=4e10)
+    timings = (Timing("work", 1.0, 1e9, 1e9, 0.5), Timing("other work", 2.0))
+    monkeypatch.setattr(bench_verb, "measured", lambda graph, device, pykeen: (rates, iter(timings)))
+    arguments = ("bench", "speed", "ring.tsv", "--device", "cpu")
+    assert [line[:10].strip() for line in procrustes(*arguments).splitlines()[1:]] == ["", "work", "other work"]
+    printed = json.loads(procrustes(*arguments, "--json"))
+    assert printed["rates"]["copy"] == 1e9
+    assert [each["seconds"] for each in printed["timings"]] == [1.0, 2.0]
+
+
+@pytest.fixture
+def table(monkeypatch, capsys):
+    """Run `bench table` on a small graph and with little training; return what it says."""
+    monkeypatch.setattr(bench_verb, "read_with_bar", small_graph)
+    monkeypatch.setattr(bench_verb, "learn_with_bar", learn_a_little)
+
+    def call(*arguments, code=0):
+        with pytest.raises(SystemExit) as ended:
+            main(["bench", "table", *arguments])
+        output = capsys.readouterr()
+        assert ended.value.code == code
+        assert (output.err == "") == (code == 0)
+        return output.err if code == 2 else output.out
+
+    return call
+
+
+def test_the_table_trains_what_is_missing_and_prints_the_table(table, here, monkeypatch):
+    only = ("--only", "distmult-wn18rr", "--device", "cpu")
+    first = table(*only)
+    assert first.startswith("distmult-wn18rr         MRR ")
+    assert "\nWN18RR " in first
+    assert (here / "results" / "distmult-wn18rr.json").is_file()
+    monkeypatch.setattr(bench_verb, "learn_with_bar", unwanted)
+    assert first.endswith(table(*only))
+    printed = json.loads(table(*only, "--json"))
+    (row,) = printed["rows"]
+    assert (row["recipe"], row["dataset"], row["title"], row["problem"]) == ("distmult", "wn18rr", "DistMult", None)
+    assert row["paper"] == {"mrr": 0.43, "minutes": 79, "g_co2": 309}
+    assert row["figures"]["seeds"] == 1
+
+
+def test_printing_trains_nothing(table, here):
+    write_result(
+        here / "mine" / "rotate-fb15k-237.json",
+        {"commit": None, "runs": [report_like(0.3, recipe="rotate", dataset="fb15k-237")]},
+    )
+    printed = table("--print", "--folder", "mine")
+    assert len(printed.splitlines()) == len(table_rows()) + 6  # two headings, two empty lines, two notes
+    assert re.search(r"RotatE +\.300 +\.100 ", printed)
+    assert table("--print", "--folder", "mine", "--markdown").startswith("| WN18RR | MRR |")
+    rows = json.loads(table("--print", "--folder", "mine", "--json"))["rows"]
+    assert [row["recipe"] for row in rows if row["figures"]] == ["rotate"]
+    assert not (here / "results").exists()
+
+
+def test_a_row_that_fails_ends_in_code_1(table, monkeypatch):
+    def failing(graph, settings, report=None):
+        if settings.model == "transe":
+            raise InputError("it is too large")
+        return learn_a_little(graph, settings, report)
+
+    monkeypatch.setattr(bench_verb, "learn_with_bar", failing)
+    only = ("--only", "transe-wn18rr", "--only", "distmult-wn18rr", "--device", "cpu")
+    printed = table(*only, code=1)
+    assert "\nTransE    –" in printed
+    rows = json.loads(table(*only, "--json", code=1))["rows"]
+    assert [row["problem"] for row in rows] == ["it is too large", None]
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        (("--only", "nobody"), {"setting": "row", "seen": "'nobody'", "remedy": "expected a dataset (wn18rr or"}),
+        (("--json", "--markdown"), {"setting": "--markdown", "seen": "--json", "remedy": "give one"}),
+        (
+            ("--only", "fast", "--device", "banana"),
+            {"setting": "device", "seen": "'banana'", "remedy": "expected cpu, cuda, cuda:N or auto"},
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_mistakes_are_refused(flags, named, refused):
+    refused("bench", "table", *flags, **named)

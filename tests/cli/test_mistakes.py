@@ -1,0 +1,223 @@
+"""Every mistake is one line on standard error that names what was given and a remedy; it leaves nothing behind."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from commands import TINY
+from procrustes_kge.runs.store import save
+from toys import planted_model
+
+
+def bad_file(name, content):
+    """Return what prepares a file to train on, and the command."""
+
+    def prepare(here):
+        Path(name).write_bytes(content)
+        return ["train", name, *TINY]
+
+    return prepare
+
+
+def training(*flags):
+    return lambda here: ["train", "ring.tsv", *TINY, *flags]
+
+
+def with_run(*arguments):
+    """Return a command on a good run, called RUN there."""
+
+    def prepare(here):
+        save(*planted_model()[:1], "RUN", planted_model()[1])
+        return arguments
+
+    return prepare
+
+
+def damaged(file, change):
+    def prepare(here):
+        save(*planted_model()[:1], "RUN", planted_model()[1])
+        Path("RUN", file).write_bytes(change(Path("RUN", file).read_bytes()))
+        return ["evaluate", "RUN"]
+
+    return prepare
+
+
+def in_a_folder(command, **files):
+    def prepare(here):
+        Path("folder").mkdir()
+        for name, content in files.items():
+            Path("folder", name).write_text(content)
+        return command
+
+    return prepare
+
+
+SHARES = "expected two numbers from 0"
+NUMBER = "expected a whole number of at least 1"
+TIME, MEMORY = "such as 60s, 10m or 1h", "such as 4GB or"
+MISTAKES = {  # what is run: what it names, the value seen, and a remedy
+    # Files.
+    "two columns": (bad_file("bad.tsv", b"a\tr\tb\na\tr\n"), "bad.tsv, line 2", "2 columns", "complete the line or"),
+    "another separator": (bad_file("bad.txt", b"a b;r;c\nc;r;a b\n"), "separator", "2 columns", "try --separator ';'"),
+    "separator unknown": (training("--separator", "=>"), "separator", "'=>'", "use tab, comma, space"),
+    "separator of no use": (training("--separator", "pipe"), "ring.tsv, line 1", "1 column", "expected 3"),
+    "empty file": (bad_file("bad.tsv", b""), "bad.tsv", "no triples", "expected a head, a relation and a tail"),
+    "binary file": (bad_file("bad.tsv", b"\x7fELF\x00\x01"), "bad.tsv", "looks binary", "expected text; name the file"),
+    "bad UTF-8": (bad_file("bad.tsv", b"a\tr\tb\nZ\xfcrich\tr\tb\n"), "bad.tsv, line 2", "(0xfc)", "not UTF-8"),
+    "broken gzip": (bad_file("bad.tsv.gz", b"\x1f\x8b\x08junk"), "bad.tsv.gz", "broken or truncated", ""),
+    "no such file": (lambda here: ["train", "nothing.tsv"], "nothing.tsv", "no such file", "`procrustes data` lists"),
+    "folder without triples": (
+        in_a_folder(["train", "folder"], **{"notes.md": "hello"}),
+        *("folder", "found notes.md", "expected a file train.txt (and valid.txt, test.txt)"),
+    ),
+    "folder without anything": (
+        in_a_folder(["train", "folder"]),
+        "folder",
+        "found nothing",
+        "expected a file train.txt",
+    ),
+    "run folder as a graph": (with_run("train", "RUN"), "RUN", "no triples here", "expected a file train.txt"),
+    # Datasets.
+    "unknown dataset": (lambda here: ["train", "wn18r"], "dataset", "'wn18r'", "did you mean wn18rr?; expected one of"),
+    "dataset with a path": (
+        lambda here: ["train", "data/wn18rr"],
+        "file or folder",
+        "data/wn18rr",
+        "`procrustes data`",
+    ),
+    "getting an unknown dataset": (
+        lambda here: ["data", "get", "freebase"],
+        "dataset",
+        "'freebase'",
+        "expected one of",
+    ),
+    "getting what a folder is called": (
+        lambda here: Path("umls").mkdir() or ["data", "get", "UMLS"],
+        *("umls", "a file or folder here has this name", "run this elsewhere"),
+    ),
+    # Settings.
+    "dim not divisible": (
+        training("--dim", "45"),
+        "dimension",
+        "45 does not divide into segments of 10",
+        "try 40 or 50",
+    ),
+    "dim negative": (training("--dim", "-40"), "dim", "-40", NUMBER),
+    "no epochs": (training("--epochs", "0"), "epochs", "0", NUMBER),
+    "learning rate zero": (training("--learning-rate", "0"), "learning rate", "0.0", "expected a number above 0"),
+    "a GPU too many": (training("--device", "cuda:99"), "device", "'cuda:99'", "PyTorch"),
+    "device unknown": (training("--device", "gpu"), "device", "'gpu'", "expected cpu, cuda, cuda:N or auto"),
+    "recipe unknown": (training("--recipe", "slow"), "recipe", "'slow'", "expected accurate or fast or paper"),
+    "time without sense": (training("--time", "soon"), "time", "'soon'", TIME),
+    "time of another unit": (training("--time", "3 days"), "time", "'3 days'", TIME),
+    "no time": (training("--time", "0s"), "time", "'0s'", TIME),
+    "time empty": (training("--time", ""), "time", "''", TIME),
+    "memory without sense": (training("--memory", "lots"), "memory", "'lots'", MEMORY),
+    "memory negative": (training("--memory", "-4GB"), "memory", "'-4GB'", MEMORY),
+    "no memory": (training("--memory", "0"), "memory", "'0'", MEMORY),
+    "a setting of other recipes": (
+        training("--pilot", "20"),
+        "pilot",
+        "the recipe accurate",
+        "try it with fast or paper",
+    ),
+    "a setting of others than fast": (
+        training("--recipe", "fast", "--warm-start", "3"),
+        *("warm start", "the recipe fast", "try it with accurate or paper+ns or paper+tb or paper+ns+tb"),
+    ),
+    "no negatives": (training("--negatives", "none"), "loss", "none negatives", "the squared loss"),
+    "nothing to keep lengths": (
+        training("--negatives", "none", "--loss", "squared"),
+        *("lengths", "without negatives", "try --lengths unit"),
+    ),
+    "grid unknown": (training("--grid", "Atlantis"), "grid", "'Atlantis'", "expected grams of CO2 per kWh"),
+    "grid negative": (training("--grid", "-3"), "grid", "-3", "a number from 0 up"),
+    "share too large": (training("--valid", "0.99"), "valid share", "0.99 and test share 0.05", SHARES),
+    "share negative": (training("--test", "-1"), "test share", "-1.0", SHARES),
+    # Where to write.
+    "out is a folder of others": (
+        in_a_folder(["train", "ring.tsv", *TINY, "--out", "folder"], **{"thesis.tex": "precious"}),
+        *("folder", "is not a run folder", "choose another --out"),
+    ),
+    "out is a file": (training("--out", "ring.tsv"), "ring.tsv", "is not a run folder", "choose another --out"),
+    "out is in a file": (training("--out", "ring.tsv/run"), "ring.tsv", "is not a folder", "choose another --out"),
+    "out is too long": (training("--out", "x" * 300), "x" * 300, "File name too long", ""),
+    "out is here": (
+        lambda here: Path("ring.tsv").unlink() or ["train", "wordnet-mini", *TINY, "--out", "."],
+        *(".: ", "you are inside this folder", "choose another --out"),
+    ),
+    # Runs.
+    "run missing": (lambda here: ["evaluate", "gone"], "gone", "no such run folder", "`procrustes train` makes one"),
+    "run is a file": (
+        lambda here: ["predict", "ring.tsv", "-H", "e0", "-r", "next"],
+        "ring.tsv",
+        "no such run",
+        "train",
+    ),
+    "run is another folder": (in_a_folder(["export", "folder", "x.npy"]), "folder", "not a run", "no settings.json"),
+    "run truncated": (damaged("model.safetensors", lambda whole: whole[:-100]), "RUN", "damaged or truncated", ""),
+    "run names truncated": (damaged("entities.txt", lambda whole: whole[:-100]), "RUN", "damaged or truncated", ""),
+    "run of another version": (
+        damaged("settings.json", lambda whole: re.sub(rb'"format": \d+', b'"format": 2', whole)),
+        *("RUN", "written in format 2", "train again"),
+    ),
+    "split unknown": (with_run("evaluate", "RUN", "--split", "dev"), "split", "'dev'", "expected one of train, valid"),
+    "ranking on no GPU": (with_run("evaluate", "RUN", "--device", "cuda:99"), "device", "'cuda:99'", "PyTorch"),
+    # Queries.
+    "head unknown": (
+        with_run("predict", "RUN", "-H", "turn 4 and miror", "-r", "turn 2"),
+        *("unknown entity", "'turn 4 and miror'", "did you mean 'turn 4 and mirror'"),
+    ),
+    "tail unknown": (
+        with_run("predict", "RUN", "-T", "zebra", "-r", "turn 2"),
+        *("unknown entity", "'zebra'", "expected one of the graph's 60"),
+    ),
+    "relation unknown": (
+        with_run("predict", "RUN", "-H", "turn 4", "-r", "trun 2"),
+        *("unknown relation", "'trun 2'", "expected one of the graph's 8; did you mean 'turn 2'"),
+    ),
+    "both sides": (
+        with_run("predict", "RUN", "-H", "turn 4", "-T", "turn 6", "-r", "turn 2"),
+        *("--head", "--tail", "give either"),
+    ),
+    "neither side": (with_run("predict", "RUN", "-r", "turn 2"), "--head", "--tail", "give either"),
+    "no answers": (with_run("predict", "RUN", "-H", "turn 4", "-r", "turn 2", "-k", "0"), "-k", "0", NUMBER),
+    "no new answers": (
+        with_run("predict", "RUN", "-H", "turn 4", "-r", "turn 2", "-k", "-1", "--new"),
+        *("-k", "-1", NUMBER),
+    ),
+    # Exports.
+    "format unknown": (with_run("export", "RUN", "x.pt", "--format", "pt"), "format", "'pt'", "expected npy, parquet"),
+    "export into nowhere": (with_run("export", "RUN", "gone/x.npy"), "gone", "no such folder", "to write x.npy into"),
+    "export onto a folder": (with_run("export", "RUN", "RUN"), "RUN", "is a folder", "expected the name of a file"),
+}
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_mistake_is_explained_in_one_line_and_leaves_nothing_behind(kind, refused, here):
+    prepare, setting, seen, remedy = MISTAKES[kind]
+    refused(*prepare(here), setting=setting, seen=seen, remedy=remedy)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_missed(refused):
+    refused("train", "ring.tsv", "--device", "cuda", setting="device", seen="'cuda'", remedy="try --device cpu")
+
+
+SENTENCES = {  # a few in full, as a person reads them
+    "two columns": "bad.tsv, line 2: 2 columns, expected 3 (head, relation, tail); complete the line or remove it",
+    "dim not divisible": "dimension 45 does not divide into segments of 10; try 40 or 50",
+    "dim negative": "dim -40, expected a whole number of at least 1",
+    "out is here": ".: you are inside this folder, so it is not replaced; choose another --out",
+    "neither side": "give either --head, to ask for tails, or --tail, to ask for heads",
+    "getting what a folder is called": (
+        "umls: a file or folder here has this name and would be read instead; run this elsewhere"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", SENTENCES)
+def test_what_a_person_reads(kind, failed, here):
+    assert failed(*MISTAKES[kind][0](here)) == f"error: {SENTENCES[kind]}\n"

@@ -1,0 +1,145 @@
+"""Laws of the flags: every setting of every method is one, and what none of them accepts is refused."""
+
+import json
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from commands import TINY
+from procrustes_kge.cli.settings_flags import number_or_word
+from procrustes_kge.graphs.reading import read_graph
+from procrustes_kge.runs.store import load, load_run
+from procrustes_kge.training.recipes import METHODS, recipe
+
+CHOSEN = {
+    "fast": {
+        "dim": 20,
+        "segment": 5,
+        "epochs": 2,
+        "step": "adam",
+        "learning_rate": 0.01,
+        "loss": "norm",
+        "translate": False,
+        "pilot": 10,
+        "patience": 1,
+        "validate_every": 2,
+        "seed": -7,
+        "device": "cpu",
+        "workers": 1,
+        "deterministic": True,
+    },
+    "accurate": {
+        "dim": 20,
+        "segment": 5,
+        "groups": 2,
+        "epochs": 2,
+        "batch": 16,
+        "chunk": 32,
+        "negatives": 6,
+        "loss": "sigmoid",
+        "margin": 0.7,
+        "sharpness": 3.0,
+        "focus": 1.0,
+        "lengths": "unit",
+        "relations": "positives",
+        "step": "adam",
+        "learning_rate": 0.01,
+        "turning_rate": 0.5,
+        "scale": False,
+        "translate": False,
+        "decay": 0.01,
+        "dropout": 0.25,
+        "smoothing": 0.0,  # for all negatives alone
+        "crowd": 0.75,
+        "warm_start": 1,
+        "seed": -7,
+        "device": "cpu",
+        "workers": 1,
+        "deterministic": True,
+    },
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_every_setting_is_a_flag_that_reaches_the_settings(name, procrustes):
+    chosen, kind = CHOSEN[name], type(recipe(name))
+    default = asdict(recipe(name, read_graph("ring.tsv")))
+    assert chosen.keys() == default.keys()
+    assert {each for each in chosen if chosen[each] == default[each]} <= {"smoothing"}
+    flags = []
+    for each, value in chosen.items():
+        flag = each.replace("_", "-")
+        flags += [f"--{flag}" if value else f"--no-{flag}"] if isinstance(value, bool) else [f"--{flag}", value]
+    printed = json.loads(procrustes("train", "ring.tsv", "--recipe", name, "--json", *flags))
+    assert printed["settings"] == chosen
+    about = json.loads(Path("runs/ring/settings.json").read_text())
+    assert about["settings"] == chosen
+    assert METHODS[about["method"]] is METHODS[printed["method"]] is kind
+    assert load("runs/ring").tables().keys() == {"vectors", "rotations"}
+    if "smoothing" in chosen:
+        printed = json.loads(procrustes("train", "ring.tsv", "--json", "--epochs", 1, "--smoothing", 0.125))
+        assert printed["settings"]["smoothing"] == 0.125
+    help_page = procrustes("train", "--help")
+    assert all(f"--{each.name.replace('_', '-')}" in help_page for each in fields(kind))
+
+
+# Negatives and batches: a number or a word.
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (("--negatives", "all", "--batch", "full"), {"negatives": "all", "batch": "full"}),
+        (("--negatives", "20", "--batch", "64"), {"negatives": 20, "batch": 64}),
+        (("--negatives", "39", "--batch", "1"), {"negatives": 39, "batch": 1}),
+        (
+            ("--negatives", "none", "--loss", "squared", "--lengths", "unit"),
+            {"negatives": "none", "loss": "squared", "lengths": "unit"},
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_negatives_and_batches_are_words_or_numbers(flags, expected, procrustes):
+    printed = json.loads(procrustes("train", "ring.tsv", "--json", *TINY, *flags))
+    assert expected.items() <= printed["settings"].items()
+    saved = asdict(load_run("runs/ring").settings)
+    assert {name: (type(saved[name]), saved[name]) for name in expected} == {
+        name: (type(value), value) for name, value in expected.items()
+    }
+
+
+@pytest.mark.parametrize("value", ["many", "0", "-3", "1.5", "", "²", "1e3"])
+def test_negatives_and_batches_that_are_neither_are_refused(value, refused, unchecked):
+    for name, words in {"negatives": "none or all", "batch": "full"}.items():
+        remedy = f"expected {words} or a whole number of at least 1"
+        refused("train", "ring.tsv", *TINY, f"--{name}", value, setting=name, seen=value, remedy=remedy)
+
+
+@given(st.integers(0, 10**12))
+def test_digits_are_a_number_and_all_else_is_left_as_it_is(number):
+    assert number_or_word(str(number)) == number
+    for text in (f"-{number}", f"{number}.5", f"{number}e3", "all", "", "²"):
+        assert number_or_word(text) == text
+
+
+@pytest.mark.parametrize(
+    ("recipe", "setting", "word", "known"),
+    [
+        ("accurate", "step", "turn", "adagrad or adam"),
+        ("accurate", "loss", "norm", "softmax or sigmoid or squared"),
+        ("fast", "step", "adagrad", "turn or adam"),
+        ("fast", "loss", "softmax", "squared or norm"),
+    ],
+)
+def test_words_of_other_recipes_are_refused(recipe, setting, word, known, refused, unchecked):
+    ask = ("train", "ring.tsv", *TINY, "--recipe", recipe, f"--{setting}", word)
+    refused(*ask, setting=f"unknown {setting}", seen=f"'{word}'", remedy=f"expected {known}")
+
+
+def test_more_negatives_or_questions_than_the_graph_has_are_refused(refused):
+    for name, value, word in (("negatives", 40, "all"), ("batch", 149, "full")):
+        ask = ("train", "ring.tsv", *TINY, f"--{name}", value)
+        refused(*ask, described=True, setting=name, seen=value, remedy=f"try a smaller number, or --{name} {word}")

@@ -1,0 +1,90 @@
+"""Laws of `procrustes train` with a baseline: the same commands serve all models."""
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.runs.store import load
+from procrustes_kge.training.baseline_recipes import PUBLISHED
+
+
+@pytest.mark.parametrize("name", ["complex", "tucker", "rgcn"])
+def test_a_baseline_is_trained_ranked_saved_and_asked_by_the_same_commands(name, procrustes):
+    small = ("--dim", 20, "--epochs", 2, "--device", "cpu", *(["--blocks", 4] if name == "rgcn" else []))
+    found = procrustes("train", "ring.tsv", "--model", name.upper(), "--out", "runs/other", *small)
+    assert f"{name}: 20 numbers, up to 2 epochs" in found
+    report = json.loads(procrustes("evaluate", "runs/other", "--json"))
+    kept = json.loads(Path("runs/other/report.json").read_text())
+    assert kept["model"] == kept["recipe"] == name
+    assert report["metrics"]["test"]["mrr"] == pytest.approx(kept["metrics"]["test"]["mrr"])
+    assert len(procrustes("predict", "runs/other", "--head", "e3", "-r", "next", "-k", 4).splitlines()) >= 4
+    assert "40 vectors of 20 numbers" in procrustes("export", "runs/other", "vectors.npy")
+
+
+def test_a_model_is_the_recipe_of_its_name_unless_another_is_named(procrustes, monkeypatch):
+    monkeypatch.setitem(PUBLISHED, "rotate-short", (replace(PUBLISHED["rotate"][0], epochs=1),) * 2)
+    small = ("--dim", 20, "--device", "cpu", "--against", 8, "--json")
+    asked = {
+        "rotate": [("--model", "rotate", "--epochs", 2), ("--recipe", "rotate", "--epochs", 2)],
+        "rotate-short": [("--recipe", "rotate-short"), ("--model", "rotate", "--recipe", "rotate-short")],
+    }
+    for name, ways in asked.items():
+        for flags in ways:
+            printed = json.loads(procrustes("train", "ring.tsv", *flags, *small))
+            assert (printed["recipe"], printed["model"], printed["epochs"]) == (
+                name,
+                "rotate",
+                2 if name == "rotate" else 1,
+            )
+
+
+def test_a_training_that_validation_ends_says_how_many_epochs_it_took(procrustes):
+    flags = ("--dim", 20, "--epochs", 400, "--validate-every", 1, "--patience", 1, "--device", "cpu")
+    printed = json.loads(procrustes("train", "ring.tsv", "--model", "distmult", "--json", *flags))
+    assert 1 < printed["epochs"] < 400
+
+
+MISTAKES = {  # flags: the setting, what was seen, and a remedy
+    "--model nobody": ("unknown model", "'nobody'", "expected transe or distmult"),
+    "--model ote --recipe fast": ("recipe fast", "--model ote", "give one of its own (ote"),
+    "--model ote --time 60s": ("--time", "for our own model", "give --epochs or --dim"),
+    "--recipe ote --memory 4GB": ("--memory", "for our own model", "give --epochs or --dim"),
+    "--model complex --segment 20": ("segment", "the recipe complex", "try it with accurate"),
+    "--model quate --dim 30": ("dimension", "30 does not divide into numbers of 4 parts", "try 28 or 32"),
+    "--model tucker --no-inverses": ("inverses", "no setting of tucker", "has of its own: dim, relation dim"),
+    "--model complex --entities-only": ("--entities-only", "a baseline's relations", "is for our own model"),
+    "--recipe complex --entities-only": ("--entities-only", "a baseline's relations", "is for our own model"),
+}
+
+
+@pytest.mark.parametrize("flags", MISTAKES)
+def test_mistakes_are_refused_before_a_graph_is_read(flags, refused):
+    setting, seen, remedy = MISTAKES[flags]
+    refused("train", "nosuchfile.tsv", *flags.split(), setting=setting, seen=seen, remedy=remedy)
+
+
+def test_more_negatives_than_entities_are_refused(refused):
+    ask = ("train", "ring.tsv", "--device", "cpu", "--model", "rotate", "--against", 40)
+    refused(*ask, described=True, setting="negatives", seen=40, remedy="try at most 39")
+
+
+def test_a_baseline_that_runs_out_of_memory_is_reported_in_a_sentence(refused, monkeypatch):
+    def without_memory(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(sys.modules["procrustes_kge.training.supervised"], "built", without_memory)
+    ask = ("train", "ring.tsv", "--model", "complex", "--dim", 20, "--device", "cpu")
+    refused(*ask, described=True, setting="numbers", seen=20, remedy="--dim")
+
+
+def test_a_model_that_is_added_is_trained_by_its_name(procrustes, monkeypatch):
+    monkeypatch.setitem(BASELINES, "fourteenth", BASELINES["distmult"])
+    small = ("--dim", 8, "--epochs", 1, "--device", "cpu")
+    printed = json.loads(procrustes("train", "ring.tsv", "--model", "fourteenth", "--json", *small))
+    assert printed["model"] == printed["recipe"] == "fourteenth"
+    assert load("runs/ring").name == "fourteenth"

@@ -1,0 +1,20 @@
+"""Laws that the tests of many rooms state."""
+
+import pytest
+
+from procrustes_kge.errors import InputError
+
+
+def refused(call, **named):
+    """Call what must be refused, with a message that explains itself; return the message."""
+    with pytest.raises(InputError) as refusal:
+        call()
+    return explained(str(refusal.value), **named)
+
+
+def explained(message, *, setting, seen, remedy):
+    """Return a message that names the setting (or the file, the argument), the value seen, and a remedy."""
+    for role, part in {"setting": setting, "value seen": seen, "remedy": remedy}.items():
+        assert str(part) in message, f"the {role} {str(part)!r} is not in: {message}"
+    assert "\n" not in message, f"more than one line: {message}"
+    return message

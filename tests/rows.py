@@ -1,0 +1,31 @@
+"""What tests of the paper's table share: a small graph by any name, short trainings, and made-up reports."""
+
+from dataclasses import replace
+
+from procrustes_kge.training.recipes import OWN, learn, recipe
+from toys import rotated_graph
+
+GRAPH = rotated_graph()
+
+
+def small_graph(name):
+    """Return a small graph by the name of any dataset."""
+    return replace(GRAPH, name=name)
+
+
+def learn_a_little(graph, settings, report=None):
+    """Train as `learn` does, so briefly that many rows may be trained."""
+    small = {"segment": 5} if type(settings) in (type(recipe(name)) for name in OWN) else {}
+    return learn(graph, replace(settings, dim=20, epochs=1, **small), report)
+
+
+def unwanted(graph, settings, report=None):
+    raise AssertionError("nothing is to be trained")
+
+
+def report_like(mrr, seconds=1.0, recipe="fast", dataset="wn18rr"):
+    """Return as much of a report as a table looks at."""
+    test = {"mrr": mrr, "hits@1": 0.1, "hits@3": 0.2, "hits@10": 0.3}
+    footprint = {"seconds": seconds, "g_co2": 0.5}
+    about = {"recipe": recipe, "dataset": dataset, "epochs": 3, "device": "a machine"}
+    return {**about, "metrics": {"test": test}, "footprint": footprint}
