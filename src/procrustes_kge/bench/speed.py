@@ -10,7 +10,6 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from importlib.util import find_spec
 from statistics import mean
 from typing import Any
@@ -22,9 +21,9 @@ from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import evaluate, figure
 from procrustes_kge.system.allocator import kept_memory
 from procrustes_kge.system.devices import choose_device
-from procrustes_kge.system.threads import threads
-from procrustes_kge.training.contrastive import ContrastSettings, Training, group_settings
-from procrustes_kge.training.full_batch import FitSettings, FullBatch
+from procrustes_kge.system.threads import over_cores, threads
+from procrustes_kge.training.contrastive import Contrastive, ContrastSettings
+from procrustes_kge.training.full_batch import FitSettings, FullBatch, SegmentsTrainer
 from procrustes_kge.training.recipes import OwnSettings, changed, learn, recipe
 
 FLOAT = 4  # bytes
@@ -34,7 +33,7 @@ A_MILLION = 10**6
 
 
 @dataclass(frozen=True)
-class Rates:
+class MachineRates:
     """What a machine can do in a second."""
 
     copy: float  # bytes read and written
@@ -78,7 +77,7 @@ class Timing:
         return {**asdict(self), "ratio": self.ratio}
 
 
-def machine_rates(device: torch.device) -> Rates:
+def machine_rates(device: torch.device) -> MachineRates:
     """Measure the best of several copies and products that are too large for any cache."""
     gpu = device.type == "cuda"
     source = torch.rand((2**30 if gpu else 2**27) // FLOAT, device=device)
@@ -90,7 +89,7 @@ def machine_rates(device: torch.device) -> Rates:
     half = left.bfloat16()
     half_multiplied = best_of(lambda: half @ half, device) if gpu else multiplied
     operations = 2.0 * size**3
-    return Rates(2.0 * FLOAT * source.numel() / copied, operations / multiplied, operations / half_multiplied)
+    return MachineRates(2.0 * FLOAT * source.numel() / copied, operations / multiplied, operations / half_multiplied)
 
 
 def best_of(work: Callable[[], Any], device: torch.device, times: int = 5) -> float:
@@ -106,7 +105,7 @@ def best_of(work: Callable[[], Any], device: torch.device, times: int = 5) -> fl
     return best
 
 
-def full_batch_epoch(graph: Graph, settings: FitSettings, rates: Rates) -> Timing:
+def full_batch_epoch(graph: Graph, settings: FitSettings, rates: MachineRates) -> Timing:
     """Time an epoch of `fit`, all segments of it."""
     device = choose_device(settings.device)
     with kept_memory():
@@ -115,39 +114,43 @@ def full_batch_epoch(graph: Graph, settings: FitSettings, rates: Rates) -> Timin
         together = max(1, min(MOST_EPOCHS, round(1 / best_of(lambda: epochs(1), device, times=1))))
         each = best_of(lambda: epochs(together), device) / together
     # Vectors, and Adam's two moments, read and written once; H Q and two pulls, a product each.
-    tables = 6.0 if settings.step == "adam" else 2.0
+    tables = 6.0 if settings.optimiser == "adam" else 2.0
     moved = tables * FLOAT * len(graph.entities) * settings.dim
     operations = 3 * 2.0 * len(graph.train) * settings.dim * settings.segment
-    name = f"epoch, full batch, {settings.step}, dim {settings.dim:,}"
+    name = f"epoch, full batch, {settings.optimiser}, dim {settings.dim:,}"
     return Timing(name, each, moved, operations, _floor(moved, operations, rates.copy, rates.products))
 
 
 @torch.no_grad()
 def started_training(graph: Graph, settings: FitSettings) -> Callable[[int], None]:
     """Return what trains all segments for some epochs more."""
-    training = FullBatch(graph, settings, choose_device(settings.device), None)
-    blocks = [training.start(numbers) for numbers in training.blocks(range(settings.segments))]
+    training = FullBatch(graph, replace(settings, validate_every=0), choose_device(settings.device))
+    trainers = [training.trainer(part) for part in range(len(training.sizes))]
 
     @torch.no_grad()
     def epochs(count: int) -> None:
-        list(training.over_blocks(partial(training.advance, goal=blocks[0].epoch + count), blocks))
+        def train(trainer: SegmentsTrainer) -> None:
+            for _ in range(count):
+                trainer.epoch()
+
+        workers = training.workers
+        list(over_cores(train, trainers, workers) if workers else map(train, trainers))
 
     return epochs
 
 
-def softmax_epoch(graph: Graph, settings: ContrastSettings, rates: Rates) -> Timing:
+def softmax_epoch(graph: Graph, settings: ContrastSettings, rates: MachineRates) -> Timing:
     """Time an epoch of `contrast` with all its groups."""
     device = choose_device(settings.device)
     with torch.no_grad():
-        training = Training(graph, group_settings(settings, 0), device)
-        with threads(training.workers):
-            each = settings.groups * best_of(training.train_epoch, device, times=2)
+        trainer = Contrastive(graph, settings, device).trainer(0)
+        each = settings.groups * best_of(trainer.epoch, device, times=2)
     compared = settings.compared(len(graph.entities))
     # Scores, and the gradients of queries and of entities: three products. Vectors, gradients and what the step
     # remembers, read and written at every step: those of the entities that it sees.
-    operations = 3 * 2.0 * len(training.questions) * compared * settings.dim
-    seen = min(len(graph.entities), 2 * training.batch + compared) if compared else len(graph.entities)
-    moved = 6.0 * FLOAT * training.steps_an_epoch * seen * settings.dim
+    operations = 3 * 2.0 * len(trainer.batches) * compared * settings.dim
+    seen = min(len(graph.entities), 2 * trainer.batch + compared) if compared else len(graph.entities)
+    moved = 6.0 * FLOAT * trainer.steps_an_epoch * seen * settings.dim
     against = "all entities" if settings.negatives == "all" else f"{compared:,} entities"
     name = f"epoch, softmax over {against}, dim {settings.dim:,}"
     return Timing(name, each, moved, operations, _floor(moved, operations, rates.copy, rates.half_products))
@@ -171,7 +174,7 @@ def trained(graph: Graph, settings: OwnSettings, name: str, seeds: int = 3) -> t
     return Timing(f"training, {name}, dim {settings.dim:,}", mean(seconds), note=note), model
 
 
-def ranking(graph: Graph, model: Procrustes, rates: Rates) -> Timing:
+def ranking(graph: Graph, model: Procrustes, rates: MachineRates) -> Timing:
     """Time the ranking of the test triples, filters and figures included."""
     ranked = best_of(lambda: evaluate(model, graph), model.vectors.device, times=2)
     operations = 2 * 2.0 * len(graph.test) * len(graph.entities) * model.dim
@@ -182,7 +185,7 @@ def ranking(graph: Graph, model: Procrustes, rates: Rates) -> Timing:
     return Timing(name, ranked, moved, operations, floor, each)
 
 
-def best_answers(device: torch.device, rates: Rates, dim: int = 500, entities: int = A_MILLION) -> Timing:
+def best_answers(device: torch.device, rates: MachineRates, dim: int = 500, entities: int = A_MILLION) -> Timing:
     """Time the ten best answers to one question among a million entities."""
     width = 20
     names = Vocabulary(map(str, range(entities)), "entity")
@@ -225,7 +228,7 @@ def by_pykeen(graph: Graph, dim: int = 200, triples: int = 100) -> Iterator[Timi
     )
 
 
-def speed(graph: Graph, device: str = "auto", pykeen: bool = True) -> tuple[Rates, Iterator[Timing]]:
+def speed(graph: Graph, device: str = "auto", pykeen: bool = True) -> tuple[MachineRates, Iterator[Timing]]:
     """Return what the machine can do, and the timings, one after another."""
     place = choose_device(device)
     rates = machine_rates(place)

@@ -24,19 +24,14 @@ from procrustes_kge.bench.paper import DATASETS, NAMES, PAPER, Printed
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.reading import read_graph
-from procrustes_kge.models.procrustes import Procrustes
-from procrustes_kge.models.ranking import evaluate, figure
-from procrustes_kge.runs.store import build_report
+from procrustes_kge.models.ranking import figure
+from procrustes_kge.runs.experiment import Watcher, experiment
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.files import read_json, scratch_folder
-from procrustes_kge.system.footprint import measure
 from procrustes_kge.system.memory import is_out_of_memory
 from procrustes_kge.training.baseline_recipes import PUBLISHED
-from procrustes_kge.training.full_batch import Progress, Report
-from procrustes_kge.training.recipes import OWN, Settings, learn, recipe
-from procrustes_kge.training.supervised import Trained
+from procrustes_kge.training.recipes import OWN, Settings, recipe
 
-Learn = Callable[[Graph, Settings, Report | None], Procrustes | Trained]
 SEEDS = 3  # of our own recipes; a baseline has one
 NEAR = 0.01  # how far an MRR may be from the paper's without a mark
 MARK, MISSING = "*", "–"
@@ -206,7 +201,7 @@ def filled(
     device: str = "auto",
     commit: str | None = None,
     read: Callable[[str], Graph] = read_graph,
-    learn: Learn = learn,
+    watcher: Watcher | None = None,
 ) -> Iterator[Line]:
     """Train rows one after another, write each as soon as it is done, and yield it; one that fails says why."""
     choose_device(device)
@@ -218,7 +213,7 @@ def filled(
             if row.dataset not in graphs:
                 graphs[row.dataset] = read(row.dataset)
             seeds = SEEDS if row.recipe in OWN else 1
-            runs = repeated(graphs[row.dataset], row.recipe, seeds, device, learn)
+            runs = repeated(graphs[row.dataset], row.recipe, seeds, device, watcher)
         except (InputError, RuntimeError, MemoryError) as error:
             if not isinstance(error, InputError) and not is_out_of_memory(error):
                 raise
@@ -231,15 +226,15 @@ def filled(
 
 
 def repeated(
-    graph: Graph, name: str, seeds: int, device: str = "auto", learn: Learn = learn, **changes: Any
+    graph: Graph, name: str, seeds: int, device: str = "auto", watcher: Watcher | None = None, **changes: Any
 ) -> list[dict[str, Any]]:
     """Train a recipe with some seeds and return their reports.
 
     An epoch is trained before: what a process loads and a machine compiles once is not counted.
     """
     settings = recipe(name, graph, device, **changes)
-    learn(graph, replace(settings, epochs=1), None)
-    return [trained(graph, replace(settings, seed=seed), name, learn=learn) for seed in range(seeds)]
+    (watcher or Watcher()).learn(graph, replace(settings, epochs=1), None)
+    return [trained(graph, replace(settings, seed=seed), name, watcher=watcher) for seed in range(seeds)]
 
 
 def trained(
@@ -247,22 +242,13 @@ def trained(
     settings: Settings,
     recipe: str,
     splits: Iterable[str] = ("valid", "test"),
-    learn: Learn = learn,
+    watcher: Watcher | None = None,
 ) -> dict[str, Any]:
-    """Train once, rank some splits, and return the report that a run folder would hold."""
-    device, last = choose_device(settings.device), Progress(0, 1, 0, settings.epochs)
-
-    def remember(progress: Progress) -> None:
-        nonlocal last
-        last = progress
-
-    with measure(device=device) as meter:
-        model = learn(graph, settings, remember)
-    metrics = {split: evaluate(model, graph, split) for split in splits}
-    report = build_report(graph, settings, last.epoch, metrics, meter.footprint, device, recipe)
+    """Train once, rank some splits, and return what a result file keeps of the report."""
+    report = experiment(graph, settings, recipe, splits, watcher=watcher).report
     for figures in report["metrics"].values():
         del figures["relations"]  # long, and not what a table shows
-    del report["notes"]  # of the files of this machine
+    del report["notes"], report["curve"]  # of the files of this machine, and long
     return report
 
 

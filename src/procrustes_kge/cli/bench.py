@@ -14,7 +14,7 @@ from procrustes_kge.bench.speed import speed as measured
 from procrustes_kge.bench.table import as_markdown, as_text, commit, filled, missing, read_line, table_rows
 from procrustes_kge.cli.app import Json, new_verb
 from procrustes_kge.cli.terminal import (
-    learn_with_bar,
+    TerminalWatcher,
     print_json,
     read_with_bar,
     say_line,
@@ -76,7 +76,7 @@ def table(
     todo = [] if just_print else missing(rows, folder)
     say = say_nothing if markdown or as_json else say_line
     with warnings_as_notes():
-        for line in filled(todo, folder, device, commit(), read_with_bar, learn_with_bar) if todo else ():
+        for line in filled(todo, folder, device, commit(), read_with_bar, TerminalWatcher()) if todo else ():
             lines[line.row] = line
             if line.problem:
                 print(f"error: {line}", file=sys.stderr, flush=True)

@@ -11,12 +11,16 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import typer
 
+from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.training.recipes import METHODS, OWN, recipes_with
+
+
+_HOLDERS: list[Any] = [*METHODS.values(), *(model.Options for model in BASELINES.values())]
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command one flag per field of any method's settings; those that are used arrive as `changes`."""
-    names = list(dict.fromkeys(field.name for kind in METHODS.values() for field in fields(kind)))
+    names = list(dict.fromkeys(field.name for kind in _HOLDERS for field in fields(kind) if field.name != "options"))
     flags = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_flag(name)) for name in names
     ]
@@ -39,7 +43,7 @@ def _flag(name: str) -> Any:
     """Return the flag of a setting: its values and words are those of every method that has it."""
     hints = [
         get_type_hints(kind, include_extras=True)[name]
-        for kind in METHODS.values()
+        for kind in _HOLDERS
         if name in {field.name for field in fields(kind)}
     ]
     kinds = [hint.__origin__ for hint in hints]

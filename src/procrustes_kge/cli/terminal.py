@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,13 +15,12 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.reading import read_graph
-from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import Evaluation, LinkPredictor, evaluate, figure
+from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
-from procrustes_kge.training.full_batch import Progress as FitProgress
-from procrustes_kge.training.full_batch import Report
-from procrustes_kge.training.recipes import Settings, learn
-from procrustes_kge.training.supervised import Trained
+from procrustes_kge.training.loop import Learned, Report
+from procrustes_kge.training.loop import Progress as TrainingProgress
+from procrustes_kge.training.recipes import Settings, learned
 
 
 def say_line(line: str) -> None:
@@ -56,41 +55,44 @@ def progress_bar(*columns: Any) -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
-class FitBar:
-    """Shows epochs, loss, validation MRR and the time left of a training, and remembers the epoch it came to."""
+class TerminalWatcher(Watcher):
+    """Shows bars while an experiment learns and ranks, and says what came out of it."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.epochs, self.segments = settings.epochs, settings.segments
+    def __init__(self, say: Callable[[str], None] = say_nothing) -> None:
+        self.say = say
+
+    def learn(self, graph: Graph, settings: Settings, report: Report | None = None) -> Learned[Model]:
+        """Learn, with a bar of epochs, loss, validation MRR and the time left."""
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
-        self.bar = progress_bar(TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left"))
-        self.task = self.bar.add_task("", total=None, epoch=0, epochs=self.epochs, figures="")
+        columns = TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left")
+        with progress_bar(*columns) as bar:
+            task = bar.add_task("", total=None, epoch=0, epochs=settings.epochs, figures="")
 
-    def __call__(self, progress: FitProgress) -> None:
-        """Show how far training has come."""
-        self.epochs = progress.epoch
-        figures = [f"loss {progress.loss:.5g}"] if progress.loss is not None else []
-        figures += [f"valid MRR {figure(progress.valid_mrr)}"] if progress.valid_mrr is not None else []
-        self.bar.update(
-            self.task,
-            completed=progress.done,
-            total=progress.total,
-            epoch=progress.done // self.segments,  # of all segments on average, as the bar shows it
-            epochs=progress.epochs,
-            figures="   ".join(figures),
-        )
+            def show(progress: TrainingProgress) -> None:
+                figures = [f"loss {progress.loss:.5g}"] if progress.loss is not None else []
+                figures += [f"valid MRR {figure(progress.valid_mrr)}"] if progress.valid_mrr is not None else []
+                bar.update(
+                    task,
+                    completed=progress.done,
+                    total=progress.total,
+                    epoch=progress.done * progress.epochs // progress.total,  # of all parts on average, as the bar is
+                    epochs=progress.epochs,
+                    figures="   ".join(figures),
+                )
 
+            return learned(graph, settings, show)
 
-def learn_with_bar(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes | Trained:
-    """Train, with a bar."""
-    show = FitBar(settings)
+    def rank(self, model: Model, graph: Graph, split: str) -> Evaluation:
+        """Rank a split, with a bar."""
+        return rank_with_bar(model, graph, split)
 
-    def tell(progress: FitProgress) -> None:
-        show(progress)
-        if report is not None:
-            report(progress)
+    def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
+        """Say what the training cost."""
+        self.say(cost_line(footprint, found.epochs))
 
-    with show.bar:
-        return learn(graph, settings, tell)
+    def on_ranked(self, split: str, evaluation: Evaluation) -> None:
+        """Say the figures of a split."""
+        self.say(f"{split:<6} {evaluation}")
 
 
 @contextmanager

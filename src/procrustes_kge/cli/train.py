@@ -10,10 +10,8 @@ import typer
 from procrustes_kge.cli.app import Json, new_verb
 from procrustes_kge.cli.settings_flags import with_settings
 from procrustes_kge.cli.terminal import (
-    FitBar,
-    cost_line,
+    TerminalWatcher,
     print_json,
-    rank_with_bar,
     read_with_bar,
     say_line,
     say_nothing,
@@ -21,23 +19,13 @@ from procrustes_kge.cli.terminal import (
 )
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs import datasets
-from procrustes_kge.graphs.graph import SPLITS, Graph
+from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.models.procrustes import Procrustes
-from procrustes_kge.runs.store import build_report, check_target, save
-from procrustes_kge.system.devices import choose_device
-from procrustes_kge.system.footprint import grid_intensity, measure
+from procrustes_kge.runs.experiment import Experiment, experiment
+from procrustes_kge.runs.store import check_target, save
+from procrustes_kge.system.footprint import grid_intensity
 from procrustes_kge.training.budget import parse_size, parse_time, plan
-from procrustes_kge.training.recipes import (
-    DEFAULT,
-    OWN,
-    Settings,
-    baseline_recipes,
-    check_buildable,
-    learn,
-    recipe,
-)
-from procrustes_kge.training.supervised import Trained
+from procrustes_kge.training.recipes import DEFAULT, OWN, Settings, baseline_recipes, check_recipe, recipe
 from procrustes_kge.training.supervised_settings import TrainSettings
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
@@ -87,9 +75,9 @@ def train(
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
     recipe_name = _recipe_name(changes.pop("model", None), recipe_name)
-    if isinstance(recipe(recipe_name, **changes), TrainSettings):
-        _check_for_a_baseline(recipe_name, changes, time or memory, entities_only)
-    device = choose_device(changes.get("device", "auto"))
+    check_recipe(recipe_name, **changes)
+    if recipe_name not in OWN:
+        _check_for_a_baseline(time or memory, entities_only)
     if out is not None:
         check_target(out)
     source = read_with_bar(graph, separator=separator, header=header, valid=valid, test=test, seed=split_seed)
@@ -99,23 +87,17 @@ def train(
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
-    with warnings_as_notes(), measure(grid, device) as meter:
+    with warnings_as_notes():
         settings = recipe(recipe_name, source, **changes)
         planned = None if isinstance(settings, TrainSettings) else plan(source, settings, seconds, size)
         say(f"{recipe_name}: {planned or settings}")
         settings = planned.settings if planned else settings
-        show = FitBar(settings)
-        model = _learned(source, settings, show, folder)
-    say(cost_line(meter.footprint, show.epochs))
-    metrics = {split: rank_with_bar(model, source, split) for split in SPLITS[1:] if len(source.split(split))}
-    for split, evaluation in metrics.items():
-        say(f"{split:<6} {evaluation}")
-    content = build_report(source, settings, show.epochs, metrics, meter.footprint, device, recipe_name)
+        found = _experiment(source, settings, recipe_name, grid, TerminalWatcher(say), folder)
     replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
-    save(model, folder, source, settings, content, relations=not entities_only)
+    save(found.model, folder, source, settings, found.report, relations=not entities_only)
     say(f"saved  {folder}{replaced}")
     if as_json:
-        print_json(content)
+        print_json(found.report)
 
 
 def _recipe_name(model: str | None, name: str | None) -> str:
@@ -131,20 +113,20 @@ def _recipe_name(model: str | None, name: str | None) -> str:
     return name or model
 
 
-def _check_for_a_baseline(name: str, changes: dict[str, Any], budget: str | None, entities_only: bool) -> None:
+def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:
     """Refuse what a baseline cannot do."""
     if budget is not None:
         raise InputError("--time and --memory are for our own model; give --epochs or --dim with --model")
     if entities_only:
         raise InputError("--entities-only is for our own model; a baseline's relations do not follow from its entities")
-    check_buildable(name, **changes)
 
 
-def _learned(graph: Graph, settings: Settings, show: FitBar, folder: Path) -> Procrustes | Trained:
-    """Train with a bar; where training diverges, save the last good weights and say so."""
+def _experiment(
+    graph: Graph, settings: Settings, recipe_name: str, grid: str | None, watcher: TerminalWatcher, folder: Path
+) -> Experiment:
+    """Train and rank; where training diverges, save the last good weights and say so."""
     try:
-        with show.bar:
-            return learn(graph, settings, show)
+        return experiment(graph, settings, recipe_name, grid=grid, watcher=watcher)
     except DivergedError as error:
         kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
         save(error.model, kept, graph, settings, {"diverged": str(error)})

@@ -9,12 +9,12 @@ import numpy as np
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
+from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.files import scratch_folder, told_of, write_names
-from procrustes_kge.training.supervised import Trained
 
 
-def export(model: Procrustes | Trained, path: str | Path, kind: str | None = None) -> list[Path]:
+def export(model: Procrustes | TrainedBaseline, path: str | Path, kind: str | None = None) -> list[Path]:
     """Write the entity vectors with their names, and return the files: a .npy has its names in a .txt beside it.
 
     Without a kind, the path's suffix says it: .npy, .parquet, or .vec and .txt for word2vec.

@@ -10,23 +10,21 @@ report.json          dataset, settings, metrics, footprint, versions
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
-import platform
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
-from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.models.baselines import BASELINES, baseline, build
+from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes, both_ways
-from procrustes_kge.models.ranking import PROTOCOL, Evaluation
+from procrustes_kge.runs.report import method_name
 from procrustes_kge.system.files import (
     nearest_folder,
     read_json,
@@ -36,12 +34,9 @@ from procrustes_kge.system.files import (
     write_json,
     write_names,
 )
-from procrustes_kge.system.footprint import Footprint, processor_name
-from procrustes_kge.training.recipes import METHODS, Settings
-from procrustes_kge.training.restoring import restore_relations
-from procrustes_kge.training.supervised import Trained, built
-from procrustes_kge.training.supervised_settings import TrainSettings
-from procrustes_kge.version import __version__
+from procrustes_kge.training.contrastive import ContrastSettings
+from procrustes_kge.training.recipes import METHODS, Settings, settings_of, values_of
+from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 
 FORMAT = 3
 FILES = {
@@ -59,14 +54,14 @@ FILES = {
 class Run:
     """What a run folder holds."""
 
-    model: Procrustes | Trained
+    model: Procrustes | TrainedBaseline
     graph: Graph | None
     settings: Settings | None
     report: dict[str, Any]
 
 
 def save(
-    model: Procrustes | Trained,
+    model: Procrustes | TrainedBaseline,
     folder: str | Path,
     graph: Graph | None = None,
     settings: Settings | None = None,
@@ -77,18 +72,15 @@ def save(
 
     Without `graph`, the folder predicts but does not rank. Without `relations`, rotations are left out and computed
     from the entities and the training triples on loading: a smaller folder, and for a model of `fit` the same answers.
-    A baseline knows its settings, by which it is built again, and is saved with its relations.
+    A baseline is built again from its options, and is saved with its relations.
     """
     check_target(folder)
     target = Path(folder).resolve()
     if not relations and graph is None:
         raise InputError("a model saved without its relations needs the graph they are computed from")
-    if isinstance(model, Trained):
-        if settings not in (None, model.settings):
-            raise InputError(
-                f"these are not the settings that this {model.name} model was trained with; leave them out"
-            )
-        settings = model.settings
+    if isinstance(model, TrainedBaseline):
+        if settings is not None and getattr(settings, "options", None) != model.options:
+            raise InputError(f"settings of another model than this {model.name}; give those it was trained with")
         if not relations:
             raise InputError(f"the relations of a {model.name} model do not follow from its entities; save both")
     elif not relations and settings is None and not _follows_from_vectors(model):
@@ -133,7 +125,7 @@ def check_target(folder: str | Path) -> None:
             ) from None
 
 
-def _names(named: Graph | Procrustes | Trained) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _names(named: Graph | Procrustes | TrainedBaseline) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return named.entities.names, named.relations.names
 
 
@@ -155,7 +147,7 @@ def _guests(folder: Path) -> list[str]:
 
 def _write(
     folder: Path,
-    model: Procrustes | Trained,
+    model: Procrustes | TrainedBaseline,
     graph: Graph | None,
     settings: Settings | None,
     report: Mapping[str, Any],
@@ -165,17 +157,18 @@ def _write(
 
     about = {
         "format": FORMAT,
-        "model": model.name if isinstance(model, Trained) else "procrustes",
+        "model": model.name if isinstance(model, TrainedBaseline) else "procrustes",
         "graph": graph.name if graph else None,
         "translate": isinstance(model, Procrustes) and model.translations is not None,
         "scale": isinstance(model, Procrustes) and model.scales is not None,
-        "method": _method(settings) if settings else None,
-        "settings": dataclasses.asdict(settings) if settings else None,
+        "method": method_name(settings) if settings else None,
+        "settings": values_of(settings) if settings else None,
+        "options": asdict(model.options) if isinstance(model, TrainedBaseline) else None,
     }
     left_out = set() if relations else {"rotations"}
     if not relations and about["method"] in (None, "fit"):
         left_out.add("translations")  # these follow from the entities as well
-    tables = model.module.state_dict() if isinstance(model, Trained) else model.tables()
+    tables = model.module.state_dict() if isinstance(model, TrainedBaseline) else model.tables()
     tensors = {name: table.cpu().contiguous() for name, table in tables.items() if name not in left_out}
     save_file(tensors, folder / "model.safetensors")
     write_json(folder / "settings.json", about)
@@ -192,7 +185,7 @@ def _write(
         file.chmod((folder / "settings.json").stat().st_mode)
 
 
-def load(folder: str | Path) -> Procrustes | Trained:
+def load(folder: str | Path) -> Procrustes | TrainedBaseline:
     """Return the model of a run folder."""
     return load_run(folder).model
 
@@ -240,32 +233,45 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
         _check_ids(triples, len(entities), len(relations))
         graph = Graph(about["graph"], entities, relations, train, valid, test)
     settings, report = _settings(about["method"], about["settings"]), read_json(source / "report.json")
-    if isinstance(settings, TrainSettings):
+    if about["model"] in BASELINES:
         empty = Graph("", entities, relations, *(torch.empty(0, 3, dtype=torch.int64),) * 3)
-        with torch.random.fork_rng([]):  # what is drawn to begin with is replaced at once
-            module = built(graph or empty, settings)
+        options = baseline(about["model"]).Options(**about["options"])
+        module = build(about["model"], graph or empty, options)
         try:
             module.load_state_dict(tensors)
         except RuntimeError as error:  # PyTorch's word for tables that are missing or do not fit
             raise ValueError(" ".join(str(error).split())) from None
-        return Run(Trained(settings, entities, relations, module.eval()), graph, settings, report)
+        model = TrainedBaseline(about["model"], options, entities, relations, module.eval())
+        return Run(model, graph, settings, report)
     scales = tensors["scales"] if about["scale"] else None
     kept = "rotations" in tensors or about["method"] == "contrast"
     translations = tensors["translations"] if about["translate"] and kept else None
     if "rotations" in tensors:
         rotations = tensors["rotations"]
     elif graph is not None:
-        rotations, translations = restore_relations(
-            *(tensors["vectors"], graph, about["translate"]),
-            contrasted=getattr(settings, "relations", None) == "step",
-            groups=getattr(settings, "groups", 1),
-            translations=translations,
-            scales=scales,
-        )
+        rotations, translations = _restored(tensors["vectors"], graph, settings, about, translations, scales)
     else:
         raise ValueError("neither the relations are there nor the triples that they are computed from")
-    model = Procrustes(entities, relations, tensors["vectors"], rotations, translations, scales)
-    return Run(model, graph, settings, report)
+    return Run(
+        Procrustes(entities, relations, tensors["vectors"], rotations, translations, scales), graph, settings, report
+    )
+
+
+def _restored(
+    vectors: torch.Tensor,
+    graph: Graph,
+    settings: Settings | None,
+    about: dict[str, Any],
+    translations: torch.Tensor | None,
+    scales: torch.Tensor | None,
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Return rotations and translations computed from the entities and the training triples."""
+    if isinstance(settings, ContrastSettings) and settings.relations == "step":
+        groups = settings.groups
+        return restore_contrasted_relations(vectors, graph, groups, translations, scales), translations
+    if isinstance(settings, ContrastSettings):  # by Eq. 3 too, of vectors that were not translated; its own b are kept
+        return restore_relations(vectors, graph, translate=False)[0], translations
+    return restore_relations(vectors, graph, about["translate"])
 
 
 def _follows_from_vectors(model: Procrustes) -> bool:
@@ -279,20 +285,13 @@ def _follows_from_vectors(model: Procrustes) -> bool:
     return torch.allclose(backwards, model.translations, atol=1e-4)
 
 
-def _method(settings: Settings) -> str:
-    return next(name for name, kind in METHODS.items() if type(settings) is kind)
-
-
 def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | None:
     """Return settings as they were saved; refuse those of a method, or with a field, that is not known."""
     if method is None and values is None:
         return None
     if method not in METHODS or values is None:
         raise ValueError(f"settings.json has a method {method!r}, which this version does not know")
-    unknown = set(values) - {field.name for field in dataclasses.fields(METHODS[method])}
-    if unknown:
-        raise ValueError(f"settings.json has a setting {min(unknown)!r}, which this version does not know")
-    return METHODS[method](**values)
+    return settings_of(method, values)
 
 
 def _check_tables(tensors: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
@@ -318,44 +317,3 @@ def _check_ids(splits: Mapping[str, torch.Tensor], entities: int, relations: int
             raise ValueError(f"{split} triples of shape {tuple(triples.shape)}, expected three columns")
         if bool(((triples < 0) | (triples >= names)).any()):
             raise ValueError(f"{split} triples with ids that have no name")
-
-
-def build_report(
-    graph: Graph,
-    settings: Settings,
-    epochs: int,
-    metrics: Mapping[str, Evaluation],
-    footprint: Footprint,
-    device: torch.device,
-    recipe: str | None = None,
-) -> dict[str, Any]:
-    """Return what is worth keeping about a training, ready for JSON."""
-    return {
-        "dataset": graph.name,
-        "checksum": graph.checksum,
-        "entities": len(graph.entities),
-        "relations": len(graph.relations),
-        "triples": {split: len(graph.split(split)) for split in SPLITS},
-        "notes": [*graph.notes, *graph.remarks()],
-        "model": settings.model if isinstance(settings, TrainSettings) else "procrustes",
-        "recipe": recipe,
-        "method": _method(settings),
-        "settings": dataclasses.asdict(settings),
-        "seed": settings.seed,
-        "epochs": epochs,
-        "metrics": {split: evaluation.as_dict() for split, evaluation in metrics.items()},
-        "protocol": PROTOCOL,
-        "footprint": footprint.as_dict(),
-        "device": device_name(device),
-        "versions": {
-            "procrustes-kge": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-    }
-
-
-def device_name(device: torch.device) -> str:
-    """Return the make of a device."""
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import repeat
+from typing import Any
 
 import torch
 
@@ -19,8 +20,9 @@ from procrustes_kge.layouts.batches import TILE
 from procrustes_kge.layouts.relational import padded_rows
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores, threads
-from procrustes_kge.training.contrastive import ContrastSettings, Training, group_settings, questions_at_once, room_for
+from procrustes_kge.training.contrastive import Contrastive, ContrastSettings, queries_at_once
 from procrustes_kge.training.full_batch import FitSettings, FullBatch
+from procrustes_kge.training.loop import at_work
 from procrustes_kge.training.recipes import OwnSettings, changed
 
 FEWEST_EPOCHS = {ContrastSettings: 10, FitSettings: 30}  # before vectors are made shorter instead
@@ -48,8 +50,8 @@ class Plan:
         if isinstance(settings, ContrastSettings):
             parts[1] = f"{settings.epochs:,} epochs"
             many = "all" if settings.batch == "full" else f"{settings.batch:,}"
-            against = {"all": "all entities", "none": "nothing"}.get(str(settings.negatives), "")
-            parts.append(f"{many} questions a step against {against or f'{settings.negatives:,} negatives'}")
+            negatives = {"all": "all negatives", "none": "no negatives"}.get(str(settings.negatives), "")
+            parts.append(f"batch {many}, {negatives or f'{settings.negatives:,} negatives'}")
         takes = f"about {max(1, round(self.seconds)):,} s and {self.memory / 1e9:.1f} GB"
         return f"{', '.join(parts)}: {takes}"
 
@@ -98,12 +100,12 @@ def plan(graph: Graph, settings: OwnSettings, seconds: float | None = None, memo
 
 
 def _within_memory(graph: Graph, settings: OwnSettings, memory: float) -> OwnSettings:
-    """Return settings with vectors as short, and as few questions at once, as the memory asks for."""
+    """Return settings with vectors as short, and as few queries at once, as the memory asks for."""
     for dim in range(settings.dim, 0, -settings.segment):
         tried = changed(settings, dim=dim)
         if isinstance(tried, ContrastSettings):
             room = memory - memory_needed(graph, replace(tried, chunk=TILE))
-            chunk = TILE + max(0, int(room / _question_bytes(graph, tried))) // TILE * TILE
+            chunk = TILE + max(0, int(room / _query_bytes(graph, tried))) // TILE * TILE
             tried = replace(tried, chunk=min(tried.chunk, chunk) if tried.chunk else chunk)
         if memory_needed(graph, tried) <= memory:
             return tried
@@ -121,14 +123,14 @@ def memory_needed(graph: Graph, settings: OwnSettings) -> float:
     if isinstance(settings, ContrastSettings):
         # All groups that are done, and of the one in training: vectors, their gradient, what the step remembers, its
         # scratch, the last good copy, and the vectors in the precision of scores.
-        copies = (5.5 if settings.step == "adagrad" else 6.5) / settings.groups
+        copies = (5.5 if settings.optimiser == "adagrad" else 6.5) / settings.groups
         tables = (1 + copies) * table + (1 + 9 / settings.groups) * rotations
         device, batch = choose_device(settings.device), settings.batch
         together = min(
-            questions_at_once(settings, len(graph.entities), device),
+            queries_at_once(settings, len(graph.entities), device),
             2 * len(graph.train) if batch == "full" else int(batch),
         )
-        return PROGRAM + tables + 200 * triples + together * _question_bytes(graph, settings)
+        return PROGRAM + tables + 200 * triples + together * _query_bytes(graph, settings)
     device = choose_device(settings.device)
     at_once = (settings.workers or cores()) if device.type == "cpu" else settings.segments
     rows, tiles = padded_rows(len(graph.train), len(graph.relations))
@@ -138,32 +140,29 @@ def memory_needed(graph: Graph, settings: OwnSettings) -> float:
     return PROGRAM + 2 * table + 3 * rotations + min(at_once, settings.segments) * segment + 100 * triples
 
 
-def _question_bytes(graph: Graph, settings: ContrastSettings) -> float:
-    """Return what one more question at once takes: its scores, and copies of its query."""
+def _query_bytes(graph: Graph, settings: ContrastSettings) -> float:
+    """Return what one more query at once takes: its scores, and copies of its query."""
     return 12.0 * settings.compared(len(graph.entities)) + 40.0 * settings.dim
 
 
 def _seconds_an_epoch(graph: Graph, settings: OwnSettings) -> float:
     """Return how long an epoch takes here, by trying."""
-    device = choose_device(settings.device)
-    with torch.no_grad():
+    with at_work(graph, settings) as device:
         if isinstance(settings, ContrastSettings):
-            with room_for(settings.dim // settings.groups):
-                training = Training(graph, replace(group_settings(settings, 0), warm_start=0), device)
-                steps = (None for _ in repeat(None) for _ in training.epoch_steps())
-                with threads(training.workers):
-                    return settings.groups * training.steps_an_epoch * _timed(lambda: next(steps), device)
+            trainer = Contrastive(graph, replace(settings, warm_start=0), device).trainer(0)
+            steps = (None for _ in repeat(None) for _ in trainer.steps())
+            with threads(trainer.workers):
+                return settings.groups * trainer.steps_an_epoch * _timed(lambda: next(steps), device)
         # A core trains one segment at a time, a GPU many: some of them, timed together.
         many = 1 if device.type == "cpu" else min(settings.segments, TOGETHER)
-        full_batch = FullBatch(graph, settings, device, None)
-        some = full_batch.start(range(many))
-        at_once = (settings.workers or cores()) if device.type == "cpu" else 1
+        training = FullBatch(graph, settings, device)
+        some, at_once = training.start(range(many)), max(1, training.workers)
         with threads(1):  # as each worker has
-            once = _timed(lambda: full_batch.train_epoch(some), device)
+            once = _timed(some.epoch, device)
         return once / many * settings.segments / min(at_once, settings.segments)
 
 
-def _timed(work: Callable[[], None], device: torch.device) -> float:
+def _timed(work: Callable[[], Any], device: torch.device) -> float:
     """Return the seconds of one call, the first ones left out: they make what later ones use again."""
 
     def repeated(most: int) -> float:

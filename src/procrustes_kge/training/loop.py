@@ -124,7 +124,7 @@ def run(
     `Progress` after every epoch of every part, by one thread at a time.
     """
     check_trainable(graph)
-    with _at_work(graph, settings) as device:
+    with at_work(graph, settings) as device:
         return _Loop(method(graph, settings, device), graph, settings, report).run()
 
 
@@ -135,14 +135,14 @@ def choose_epochs(
     report: Report | None = None,
 ) -> int:
     """Return the number of epochs that the pilot chooses, and train no other part."""
-    with _at_work(graph, settings) as device:
+    with at_work(graph, settings) as device:
         loop = _Loop(method(graph, settings, device), graph, settings, report)
         loop.pilot()
         return loop.epochs
 
 
 @contextmanager
-def _at_work(graph: Graph, schedule: Schedule) -> Iterator[torch.device]:
+def at_work(graph: Graph, schedule: Schedule) -> Iterator[torch.device]:
     """Give the device, with PyTorch set as training needs it, and say in a sentence where memory runs out."""
     device = choose_device(schedule.device)
     with (

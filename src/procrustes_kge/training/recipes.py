@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Any, TypeVar, overload
 
 import torch
@@ -256,6 +256,22 @@ def _given_way(settings: TrainSettings, changes: dict[str, Any]) -> dict[str, An
     if negatives == "kvsall":
         plain |= {"subsampling": False}
     return plain
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """Return all settings by name, a model's options among them: what files and reports hold."""
+    values = asdict(settings)
+    return values | values.pop("options", {})
+
+
+def settings_of(method: str, values: dict[str, Any]) -> Settings:
+    """Return the settings of a method that `values_of` returned; refuse any that is not known."""
+    known = {field.name for field in fields(METHODS[method])} - {"options"}
+    if method == "train":
+        known |= set(option_names(values.get("model", "")))
+    if unknown := values.keys() - known:
+        raise ValueError(f"a setting {min(unknown)!r}, which this version does not know")
+    return baseline_settings(**values) if method == "train" else METHODS[method](**values)
 
 
 @overload
