@@ -25,8 +25,9 @@ from procrustes_kge.layouts.batches import TILE, Batch, Questions
 from procrustes_kge.linalg import nearest_orthogonal, spherise_
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.allocator import kept_memory
-from procrustes_kge.system.devices import choose_device, deterministic_algorithms
+from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.memory import explain_out_of_memory
+from procrustes_kge.system.precision import deterministic_algorithms
 from procrustes_kge.system.threads import cores, threads
 from procrustes_kge.training.full_batch import FitSettings, Progress, Report, check_trainable, fit
 from procrustes_kge.training.learner import Learner, Objective, Rates, Tables

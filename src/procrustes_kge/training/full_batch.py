@@ -27,7 +27,8 @@ from procrustes_kge.linalg import nearest_orthogonal, nearest_orthogonal_by_prod
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.models.ranking import rank
 from procrustes_kge.system.allocator import give_back, kept_memory
-from procrustes_kge.system.devices import choose_device, deterministic_algorithms
+from procrustes_kge.system.devices import choose_device
+from procrustes_kge.system.precision import deterministic_algorithms
 from procrustes_kge.system.threads import Result, over_cores
 from procrustes_kge.training.optimisers import Adam
 from procrustes_kge.training.restoring import restore_relations

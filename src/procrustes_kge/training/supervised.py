@@ -29,13 +29,9 @@ from procrustes_kge.models.baselines.embedded import rows, sees_answers
 from procrustes_kge.models.procrustes import Answering
 from procrustes_kge.models.ranking import rank
 from procrustes_kge.system.cuda_graphs import Captured
-from procrustes_kge.system.devices import (
-    choose_device,
-    deterministic_algorithms,
-    exact_products,
-    rough_products,
-)
+from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.memory import explain_out_of_memory
+from procrustes_kge.system.precision import deterministic_algorithms, exact_products, rough_products
 from procrustes_kge.training.full_batch import Progress, Report, check_trainable
 from procrustes_kge.training.losses import LOSSES, of_labels
 from procrustes_kge.training.supervised_settings import TrainSettings

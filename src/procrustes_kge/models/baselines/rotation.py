@@ -12,7 +12,7 @@ from torch.nn.functional import normalize, softplus
 
 from procrustes_kge.models.baselines.distances import grouped_distance
 from procrustes_kge.models.baselines.embedded import Embedded, Encoded, dot, rows
-from procrustes_kge.system.devices import exact_products
+from procrustes_kge.system.precision import exact_products
 from procrustes_kge.validation import check_divides
 
 
