@@ -22,7 +22,6 @@ from procrustes_kge.models.ranking import (
     Metrics,
     count_places,
     evaluate,
-    exact_products,
     rank,
 )
 from procrustes_kge.system import threads
@@ -359,19 +358,6 @@ def test_an_evaluation_tells_all_its_views():
 def test_any_class_with_the_three_answers_is_a_predictor():
     assert isinstance(random_table(random_graph(3, 1, 5)), LinkPredictor)
     assert not isinstance(object(), LinkPredictor)
-
-
-@pytest.mark.parametrize("before", ["none", "ieee", "tf32"])
-def test_products_are_exact_inside_and_as_before_outside(before):
-    backend = torch.backends.cuda.matmul
-    kept = backend.fp32_precision
-    backend.fp32_precision = before
-    try:
-        with exact_products():
-            assert backend.fp32_precision == "ieee"
-        assert backend.fp32_precision == before
-    finally:
-        backend.fp32_precision = kept
 
 
 # PyKEEN's evaluator, on its own filter and its own arithmetic.

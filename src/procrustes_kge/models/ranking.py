@@ -13,8 +13,8 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph, KnownAnswers
-from procrustes_kge.system.devices import exact_products
 from procrustes_kge.system.memory import shrinking
+from procrustes_kge.system.precision import exact_products
 from procrustes_kge.system.threads import over_cores
 
 PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from procrustes_kge.kernels import can_compare
 from procrustes_kge.models.baselines.embedded import aligned, rows
-from procrustes_kge.system.devices import exact_products
+from procrustes_kge.system.precision import exact_products
 
 MOST_BY_NUMBER = 64  # numbers of a distance that is learned by differences; ranking is by them however many
 PAIRS_IN_CACHE, PAIRS_IN_TILE = 2**20, 2**26  # in a tile of all pairs: on a CPU, and elsewhere

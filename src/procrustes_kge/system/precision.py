@@ -1,0 +1,106 @@
+"""How products round, and whether sums must come out the same every time: switches of the whole process.
+
+PyTorch has one of each for all threads. Here several users, nested or in threads of their own, may want them at once:
+the strictest wish holds, and after the last user comes back what was there before the first.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, Generic, TypeVar
+
+import torch
+
+Value = TypeVar("Value")
+
+WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without one of two fixed values cuBLAS may change its order of sums
+_ROUGH_TO_EXACT = ("tf32", "ieee")
+
+
+class Switch(Generic[Value]):
+    """A setting of the whole process that several users may want changed at once."""
+
+    def __init__(
+        self, read: Callable[[], Value], write: Callable[[Value], object], strictness: Callable[[Value], int]
+    ) -> None:
+        self.read, self.write, self.strictness = read, write, strictness
+        self.lock = threading.Lock()
+        self.wishes: list[Value] = []
+        self.before: Value
+
+    @contextmanager
+    def wanted(self, value: Value) -> Iterator[None]:
+        """Keep the switch at this value, or at a stricter one that somebody else wants."""
+        with self.lock:
+            if not self.wishes:
+                self.before = self.read()
+            self.wishes.append(value)
+            self.write(max(self.wishes, key=self.strictness))
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.wishes.remove(value)
+                self.write(max(self.wishes, key=self.strictness) if self.wishes else self.before)
+
+
+def _precision_of(backend: Any) -> Switch[str]:
+    def write(value: str) -> None:
+        backend.fp32_precision = value
+
+    return Switch(lambda: backend.fp32_precision, write, _ROUGH_TO_EXACT.index)
+
+
+_ON_A_GPU = [_precision_of(torch.backends.cuda.matmul), _precision_of(torch.backends.cudnn.conv)]  # type: ignore[attr-defined]
+_ON_THE_CPU = _precision_of(torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Keep float32 products in float32: the rounding of TF32 would make ties out of near misses."""
+    with ExitStack() as stack:
+        for switch in (*_ON_A_GPU, _ON_THE_CPU):
+            stack.enter_context(switch.wanted("ieee"))
+        yield
+
+
+@contextmanager
+def rough_products() -> Iterator[None]:
+    """Let a GPU round what it multiplies to TF32, which is several times as fast and good enough to learn by.
+
+    Products stay exact as long as anybody needs them so.
+    """
+    with ExitStack() as stack:
+        for switch in _ON_A_GPU:
+            stack.enter_context(switch.wanted("tf32"))
+        yield
+
+
+def _read_determinism() -> tuple[bool, bool, str | None]:
+    enabled, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    return enabled, warns, os.environ.get(WORKSPACE)
+
+
+def _write_determinism(state: tuple[bool, bool, str | None]) -> None:
+    enabled, warns, workspace = state
+    torch.use_deterministic_algorithms(enabled, warn_only=warns)
+    if workspace is None:
+        os.environ.pop(WORKSPACE, None)
+    else:
+        os.environ[WORKSPACE] = workspace
+
+
+_DETERMINISM = Switch(_read_determinism, _write_determinism, lambda _: 0)
+
+
+@contextmanager
+def deterministic_algorithms(wanted: bool) -> Iterator[None]:
+    """Let PyTorch refuse algorithms that may round differently from run to run, if that is wanted here."""
+    if not wanted:
+        yield
+        return
+    with _DETERMINISM.wanted((True, False, os.environ.get(WORKSPACE, ":4096:8"))):
+        yield
