@@ -220,7 +220,7 @@ class RelationalMatrices:
         residuals = lengths - 2 * (rotations * covariances).sum(dim=(-2, -1))
         return Relations(rotations, translations, residuals.clamp_min(0), back)
 
-    def _per_relation(self, tiles: Float[Tensor, _ * shape]) -> Float[Tensor, "s r *shape"]:
+    def _per_relation(self, tiles: Float[Tensor, " _ *shape"]) -> Float[Tensor, "s r *shape"]:
         """Add up what the tiles of each relation hold, of questions that ask for tails."""
         members = torch.arange(len(tiles), device=tiles.device)
         sums = bag_sum(tiles.flatten(1), members, self.by_tail.bags)
