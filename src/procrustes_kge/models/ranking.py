@@ -12,7 +12,8 @@ from jaxtyping import Bool, Float, Int, Real
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import Graph, KnownAnswers
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.graphs.known_answers import KnownAnswers
 from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.precision import exact_products
 from procrustes_kge.system.threads import over_cores

@@ -81,7 +81,7 @@ class PlainBlock:
         try:
             room = self.spare.pop()
         except IndexError:
-            room = matrices.room(vectors)
+            room = matrices.buffer(vectors)
         pull = matrices.pull(vectors, relations, weights, room)
         if not vectors.is_cuda:
             self.spare.append(room)

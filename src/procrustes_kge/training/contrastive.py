@@ -20,7 +20,7 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.layouts.batches import ROWS_PER_TILE, Batch, QueryBatches
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE, Batch, QueryBatches
 from procrustes_kge.linalg import nearest_orthogonal, spherise_
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.memory import shrinking
@@ -184,10 +184,10 @@ class ContrastiveTrainer:
         self.learner = Learner(tables, settings.objective, optimiser, generator, settings.lengths == "unit")
         if settings.relations == "positives":
             self.solve_all()
-        rows = len(batches.tiles) * batches.tile
-        self.batch = rows if settings.batch == "full" else -(-min(settings.batch, rows) // batches.tile) * batches.tile
+        rows = len(batches.tiles) * batches.height
+        self.batch = rows if settings.batch == "full" else -(-min(settings.batch, rows) // batches.height) * batches.height
         at_once = queries_at_once(settings, len(graph.entities), device)
-        self.chunk = max(batches.tile, min(self.batch, at_once) // batches.tile * batches.tile)
+        self.chunk = max(batches.height, min(self.batch, at_once) // batches.height * batches.height)
         self.steps_an_epoch = batches.steps(self.batch)
         self.start_loss = math.nan
 
@@ -280,7 +280,7 @@ class ContrastiveTrainer:
             for part in batch.split(chunk):
                 learner.gather(part)
 
-        _, chunk = shrinking(gather, self.chunk, self.batches.tile)
+        _, chunk = shrinking(gather, self.chunk, self.batches.height)
         if chunk < self.chunk:
             going_on = f"out of memory; training goes on with {chunk:,} queries at once"
             warnings.warn(going_on, RuntimeWarning, stacklevel=2)
@@ -324,7 +324,7 @@ def queries_at_once(settings: ContrastSettings, entities: int, device: torch.dev
     room = CHUNK_NUMBERS if device.type == "cpu" else CHUNK_NUMBERS_CUDA
     compared = settings.compared(entities)
     across = 8 * settings.dim + (entities if settings.negatives == "all" else 4 * compared)
-    return max(ROWS_PER_TILE, min(settings.chunk or room, room // across))
+    return max(QUERIES_PER_TILE, min(settings.chunk or room, room // across))
 
 
 def _check_fit(graph: Graph, settings: ContrastSettings) -> None:

@@ -100,7 +100,7 @@ class FullBatch:
 
     def __init__(self, graph: Graph, settings: FitSettings, device: torch.device) -> None:
         self.graph, self.settings, self.device = graph, settings, device
-        self.triples = ArrangedTriples(graph.train.to(device), len(graph.entities), len(graph.relations))
+        self.triples = ArrangedTriples.of(graph.train.to(device), len(graph.entities), len(graph.relations))
         self.fuses = can_fuse(device, settings.segment, len(graph.entities))
         self.workers = (settings.workers or cores()) if device.type == "cpu" else 0
         at_once = self.segments_at_once()
@@ -135,12 +135,12 @@ class FullBatch:
     def start(self, numbers: Sequence[int]) -> Block:
         """Return an untrained block of segments."""
         settings, entities = self.settings, len(self.graph.entities)
-        vectors = start_vectors(numbers, entities, settings.segment, settings.seed, self.device)[:, self.triples.order]
+        vectors = start_vectors(numbers, entities, settings.segment, settings.seed, self.device)
         if self.scratch is None:
-            return PlainBlock(vectors, settings, self.triples.matrices(len(numbers)), self.spare)
+            return PlainBlock(self.triples.in_order(vectors), settings, self.triples.matrices(len(numbers)), self.spare)
         from procrustes_kge.kernels.full_batch import FusedSegments
 
-        return FusedBlock(FusedSegments(vectors, self.triples.fused, self.scratch), settings)
+        return FusedBlock(FusedSegments(self.triples.in_order(vectors), self.triples.fused, self.scratch), settings)
 
     @cached_property
     def scratch(self) -> Scratch | None:

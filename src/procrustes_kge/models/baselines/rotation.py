@@ -16,7 +16,7 @@ from procrustes_kge.models.baselines.distances import grouped_distance
 from procrustes_kge.models.baselines.embedded import Baseline, Encoded, dot, rows
 from procrustes_kge.models.baselines.options import DistanceOptions, ModelOptions
 from procrustes_kge.models.baselines.random import RandomSource
-from procrustes_kge.system.devices import exact_products
+from procrustes_kge.system.precision import exact_products
 from procrustes_kge.validation import check_divides, check_range
 
 
