@@ -8,11 +8,13 @@ an orthogonal map, so rotations that answer every question exist; as yÂ·z and zÂ
 import functools
 import math
 import random
+from dataclasses import fields
 
 import torch
 from hypothesis import strategies as st
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary, split_graph
+from procrustes_kge.models.baselines import BASELINES, build
 from procrustes_kge.models.procrustes import Procrustes
 
 CORNERS = 30
@@ -149,3 +151,64 @@ def same(one, other):
     """Tell whether two models are equal bit for bit."""
     ours, theirs = one.tables(), other.tables()
     return ours.keys() == theirs.keys() and all(table.equal(theirs[name]) for name, table in ours.items())
+
+
+def baseline_of(name, graph, seed=0, **options):
+    """Return an untrained baseline of a graph, with these options and the model's own defaults."""
+    return build(name, graph, BASELINES[name].Options(**options), seed)
+
+
+def options_of(name):
+    """Return the names of a baseline's options."""
+    return {field.name for field in fields(BASELINES[name].Options)}
+
+
+def small_baseline(name, graph, seed=0, dim=16, **options):
+    """Return a small baseline of a graph, with these options and others that suit few numbers."""
+    small = {"relation_dim": 6, "init_std": 0.5, "kernel": 3, "filters": 4, "height": 4, "input_dim": 8, "blocks": 4}
+    fitting = {option: value for option, value in small.items() if option in options_of(name)}
+    return baseline_of(name, graph, seed, dim=dim, **(fitting | options))
+
+
+def scrambled(model, seed=0):
+    """Return a model in evaluation and float64, every number of it drawn, so that a forgotten one shows."""
+    model, generator = model.double().eval(), torch.Generator().manual_seed(seed)
+    for name, values in model.state_dict().items():
+        if values.is_floating_point():
+            drawn = torch.rand(values.shape, generator=generator, dtype=torch.float64)
+            values.copy_(drawn + 0.5 if name.endswith("running_var") else 2 * drawn - 1)
+    return model
+
+
+def scrambled_baseline(name, graph, seed=0, **options):
+    """Return a small baseline in evaluation and float64, every number of it drawn."""
+    return scrambled(small_baseline(name, graph, seed, **options), seed)
+
+
+def some_queries(graph, count=12, seed=0):
+    """Return entities and directions of queries, drawn evenly."""
+    generator = torch.Generator().manual_seed(seed)
+    heads = torch.randint(len(graph.entities), (count,), generator=generator)
+    return heads, torch.randint(2 * len(graph.relations), (count,), generator=generator)
+
+
+def every_query(graph):
+    """Return entities and directions of all queries, direction after direction."""
+    entities, directions = len(graph.entities), 2 * len(graph.relations)
+    return torch.arange(entities).repeat(directions), torch.arange(directions).repeat_interleave(entities)
+
+
+def all_scores(model, graph):
+    """Return the scores of all queries: direction, asked entity, candidate."""
+    encoded = model.encode(graph)
+    scores = model.scores(encoded, model.query(encoded, *every_query(graph)))
+    return scores.view(2 * len(graph.relations), len(graph.entities), -1).detach()
+
+
+def arriving(edges, relations, entity):
+    """Yield (direction, sender) of what arrives at an entity: every triple arrives at both its ends."""
+    for head, relation, tail in edges.tolist():
+        if head == entity:
+            yield relation, tail
+        if tail == entity:
+            yield relation + relations, head

@@ -1,57 +1,25 @@
-"""The contract that every baseline keeps, and each formula against a plain twin and against PyKEEN's model."""
+"""The contract that every baseline keeps: scores, options, random numbers of its own, and what has learned."""
 
-import cmath
-import itertools
-import math
+import copy
+import re
+from dataclasses import asdict, fields
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.models.baselines import BASELINES, distances
-from procrustes_kge.models.baselines.distances import distance_by_product, grouped_distance, lengths
-from procrustes_kge.models.baselines.rotation import RotatE, RotH, orthonormal_rows
-from procrustes_kge.training.supervised import built
-from procrustes_kge.training.supervised_settings import TrainSettings
-from toys import random_graph
+from procrustes_kge.models.baselines import BASELINES, build
+from procrustes_kge.models.baselines.trained import TrainedBaseline
+from procrustes_kge.models.ranking import LinkPredictor
+from toys import all_scores, baseline_of, options_of, random_graph, scrambled_baseline, small_baseline, some_queries
 
 GRAPH = random_graph(9, 3, 40)
-NETWORK = {"kernel": 3, "filters": 4, "height": 4, "input_dim": 8, "blocks": 4, "most": 50}
-SMALL = {"relation_dim": 6, "spread": 0.5, **NETWORK}
 every_model = pytest.mark.parametrize("name", BASELINES)
-
-
-def model_of(name, dim=16, seed=0, **options):
-    """Return a small model in evaluation, in float64, with weights that are not near zero."""
-    torch.manual_seed(seed)
-    known = {key: value for key, value in SMALL.items() if key in TrainSettings.__dataclass_fields__}
-    model = built(GRAPH, TrainSettings(model=name, dim=dim, **{**known, **options})).double().eval()
-    with torch.no_grad():
-        for weights in model.parameters():
-            weights.add_(0.3 * torch.randn_like(weights))
-    return model
-
-
-def questions(count=12, seed=0):
-    generator = torch.Generator().manual_seed(seed)
-    heads = torch.randint(len(GRAPH.entities), (count,), generator=generator)
-    return heads, torch.randint(2 * len(GRAPH.relations), (count,), generator=generator)
-
-
-def all_scores(model):
-    """Return the scores of all questions: relation (r + R asks for heads), asked entity, candidate."""
-    heads = torch.arange(len(GRAPH.entities)).repeat(2 * len(GRAPH.relations))
-    relations = torch.arange(2 * len(GRAPH.relations)).repeat_interleave(len(GRAPH.entities))
-    encoded = model.encode(GRAPH)
-    scores = model.scores(encoded, model.query(encoded, heads, relations))
-    return scores.view(2 * len(GRAPH.relations), len(GRAPH.entities), -1).detach()
 
 
 @every_model
 def test_given_candidates_score_as_they_do_among_all(name):
-    model, asked = model_of(name), questions()
+    model, asked = scrambled_baseline(name, GRAPH), some_queries(GRAPH)
     encoded = model.encode(GRAPH)
     queries = model.query(encoded, *asked)
     candidates = torch.randint(len(GRAPH.entities), (len(queries), 5), generator=torch.Generator().manual_seed(1))
@@ -61,8 +29,8 @@ def test_given_candidates_score_as_they_do_among_all(name):
 
 
 @every_model
-def test_a_question_is_answered_alike_alone_and_among_others(name):
-    model, (heads, relations) = model_of(name), questions()
+def test_a_query_is_answered_alike_alone_and_among_others(name):
+    model, (heads, relations) = scrambled_baseline(name, GRAPH), some_queries(GRAPH)
     encoded = model.encode(GRAPH)
     together = model.scores(encoded, model.query(encoded, heads, relations))
     for row in range(len(heads)):
@@ -72,7 +40,7 @@ def test_a_question_is_answered_alike_alone_and_among_others(name):
 
 @every_model
 def test_every_weight_learns(name):
-    model, asked = model_of(name), questions(60)
+    model, asked = scrambled_baseline(name, GRAPH), some_queries(GRAPH, 60)
     encoded = model.encode(GRAPH)
     model.scores(encoded, model.query(encoded, *asked)).square().sum().backward()
     for label, weights in model.named_parameters():
@@ -83,369 +51,166 @@ def test_every_weight_learns(name):
 
 @every_model
 def test_weights_carry_all_that_a_model_knows(name):
-    model, other = model_of(name), model_of(name, seed=1)
-    assert not torch.equal(all_scores(model), all_scores(other))
+    model, other = scrambled_baseline(name, GRAPH), scrambled_baseline(name, GRAPH, seed=1)
+    assert not torch.equal(all_scores(model, GRAPH), all_scores(other, GRAPH))
     other.load_state_dict(model.state_dict())
-    assert torch.equal(all_scores(model), all_scores(other))
+    assert torch.equal(all_scores(model, GRAPH), all_scores(other, GRAPH))
 
 
 @every_model
 def test_a_regulariser_has_numbers_to_keep_small(name):
-    model, (heads, relations) = model_of(name), questions()
+    model, (heads, relations) = scrambled_baseline(name, GRAPH), some_queries(GRAPH)
     parts = model.factors(model.encode(GRAPH), heads, relations, heads.flip(0))
     assert len(parts) == (2 if name == "quate" else 3)  # whose relations have length one
     assert all(part.shape[0] == len(heads) and part.isfinite().all() for part in parts)
 
 
-# Formulas.
+# Options.
 
 
-def rows_of(model):
-    """Return entities and relations as lists of numbers."""
-    encoded = model.encode(GRAPH)
-    return encoded.entities.tolist(), encoded.relations.tolist()
+@every_model
+def test_options_come_back_from_plain_values(name):
+    kind = BASELINES[name].Options
+    changes = {field.name: 0.25 for field in fields(kind) if field.name.endswith("_dropout")}
+    for options in (kind(), kind(dim=400, **changes)):
+        assert kind(**asdict(options)) == options
+    assert kind().dim == 200
 
 
-def pairs(numbers):
-    return [complex(*pair) for pair in zip(numbers[::2], numbers[1::2], strict=True)]
+def refusal(name, **options):
+    """Return why options are refused, if they are."""
+    try:
+        BASELINES[name].Options(**options)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
-def halves(numbers):
-    middle = len(numbers) // 2
-    return [complex(*pair) for pair in zip(numbers[:middle], numbers[middle:], strict=True)]
+@pytest.mark.parametrize("dim", [1, 2, 5, 6, 30, 199])
+@every_model
+def test_a_dimension_is_taken_or_refused_with_one_that_would_be(name, dim):
+    message = refusal(name, dim=dim)
+    if not message:
+        assert baseline_of(name, GRAPH, dim=dim)
+        return
+    assert f"dimension {dim}" in message
+    remedy = message.split("; try ")[1]
+    kernels, dims = re.findall(r"--kernel (\d+)", remedy), re.findall(r"(?:--dim |^| or )(\d+)", remedy)
+    assert kernels or dims
+    assert not any(refusal(name, dim=int(each)) for each in dims)
+    assert not any(refusal(name, dim=dim, kernel=int(each)) for each in kernels)
 
 
-def hamilton(one, other):
-    a, b, c, d = one
-    p, u, v, w = other
-    return (
-        a * p - b * u - c * v - d * w,
-        a * u + b * p + c * w - d * v,
-        a * v - b * w + c * p + d * u,
-        a * w + b * v - c * u + d * p,
-    )
-
-
-def quaternions(numbers):
-    size = len(numbers) // 4
-    return list(zip(*(numbers[start : start + size] for start in range(0, len(numbers), size)), strict=True))
-
-
-def of_quaternions(h, r, t):
-    total = 0.0
-    for one, turn, answer in zip(quaternions(h), quaternions(r), quaternions(t), strict=True):
-        size = math.sqrt(sum(part**2 for part in turn))
-        found = hamilton(one, [part / size for part in turn])
-        total += sum(x * y for x, y in zip(found, answer, strict=True))
-    return total
-
-
-PLAIN = {
-    "transe": lambda h, r, t: 6 - sum(abs(x + y - z) for x, y, z in zip(h, r, t, strict=True)),
-    "distmult": lambda h, r, t: sum(x * y * z for x, y, z in zip(h, r, t, strict=True)),
-    "complex": lambda h, r, t: sum(
-        (x * y * z.conjugate()).real for x, y, z in zip(halves(h), halves(r), halves(t), strict=True)
-    ),
-    "quate": of_quaternions,
-    "rotate": lambda h, r, t: (
-        6 - sum(abs(x * cmath.exp(1j * y) - z) for x, y, z in zip(pairs(h), r, pairs(t), strict=True))
-    ),
-}
-
-
-@pytest.mark.parametrize("inverses", [True, False])
-@pytest.mark.parametrize("name", PLAIN)
-def test_scores_are_those_of_the_formula(name, inverses):
-    model = model_of(name, dim=8, inverses=inverses)
-    entities, relations = rows_of(model)
-    scores = all_scores(model)
-    for direction, head, tail in itertools.product(range(6), range(9), range(9)):
-        expected = PLAIN[name](entities[head], relations[direction], entities[tail])
-        assert scores[direction, head, tail].item() == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("name", ["distmult", "complex", "quate"])
-def test_without_inverses_a_triple_scores_alike_from_both_sides(name):
-    scores = all_scores(model_of(name, dim=8, inverses=False))
-    torch.testing.assert_close(scores[:3], scores[3:].mT)
-
-
-def test_a_turn_back_undoes_a_turn():
-    model = model_of("rotate", dim=8, inverses=False)
-    scores = all_scores(model)
-    torch.testing.assert_close(scores[:3], scores[3:].mT)
-
-
-def test_tucker_is_one_product_of_three():
-    model = model_of("tucker", dim=8)
-    model.norms = torch.nn.ModuleList(torch.nn.Identity() for _ in range(2))
-    encoded = model.encode(GRAPH)
-    expected = torch.einsum("hi,rk,kij,tj->rht", encoded.entities, encoded.relations, model.core, encoded.entities)
-    torch.testing.assert_close(all_scores(model), expected)
-
-
-@pytest.mark.parametrize("group", [2, 4, 8])
-def test_ote_turns_and_scales_each_group(group):
-    model = model_of("ote", dim=8, group=group)
-    encoded, scores = model.encode(GRAPH), all_scores(model)
-    turns = orthonormal_rows(model.relations[:, : 8 * group].unflatten(1, (-1, group, group)))
-    scales = model.relations[:, 8 * group :].unflatten(1, (-1, group))
-    for relation, head, tail in itertools.product(range(3), range(9), range(9)):
-        h, t = (encoded.entities[entity].unflatten(0, (-1, group)) for entity in (head, tail))
-        forth = torch.einsum("gi,gi,gij->gj", h, scales[relation].exp(), turns[relation])
-        back = torch.einsum("gi,gi,gji->gj", h, (-scales[relation]).exp(), turns[relation])
-        for direction, query in ((relation, forth), (relation + 3, back)):
-            expected = 6 - (query - t).norm(dim=1).sum()
-            torch.testing.assert_close(scores[direction, head, tail], expected)
-
-
-@given(st.integers(0, 2**31), st.integers(1, 6))
-def test_rows_are_orthonormal_and_span_what_they_spanned(seed, size):
-    matrices = torch.randn(3, size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    rows = orthonormal_rows(matrices)
-    torch.testing.assert_close(rows @ rows.mT, torch.eye(size, dtype=torch.float64).expand(3, -1, -1))
-    lower = matrices @ rows.mT  # Gram–Schmidt: each row is a sum of those up to it, the last with a positive share
-    assert lower.triu(1).abs().max() < 1e-7
-    assert (lower.diagonal(dim1=1, dim2=2) > 0).all()
-
-
-@given(st.integers(0, 2**31), st.integers(1, 5))
-def test_the_gradient_of_orthonormal_rows_is_that_of_gram_schmidt(seed, size):
-    matrices = torch.randn(2, size, size, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    matrices = (matrices + 3 * torch.eye(size)).requires_grad_()  # rows that are not nearly one another's sums
-    assert torch.autograd.gradcheck(orthonormal_rows, matrices)
-
-
-@pytest.mark.parametrize("size", [2, 4, 20])
-def test_rows_that_others_make_up_have_a_gradient_too(size):
-    matrices = torch.randn(50, size, size, generator=torch.Generator().manual_seed(0))
-    matrices[:, -1] = matrices[:, :-1].sum(dim=1)
-    matrices[0, -1] = matrices[0, 0]
-    matrices[1, -1] = 0
-    matrices.requires_grad_()
-    (orthonormal_rows(matrices) * torch.linspace(-1, 1, size)).sum().backward()
-    assert matrices.grad.isfinite().all()
-
-
-def moebius_distance(x, y, c):
-    """Return 2/√c artanh(√c ‖−x ⊕ y‖), the distance of two points of the Poincaré ball of curvature −c."""
-    product, ours, theirs = -x @ y, x @ x, y @ y
-    above = -(1 + 2 * c * product + c * theirs) * x + (1 - c * ours) * y
-    total = above / (1 + 2 * c * product + c**2 * ours * theirs)
-    return 2 / math.sqrt(c) * torch.arctanh(math.sqrt(c) * total.norm())
-
-
-def test_roth_compares_by_the_distance_of_hyperbolic_space():
-    model = model_of("roth", dim=8)
-    with torch.no_grad():  # off the rim, where points are held back
-        model.entities.mul_(0.3)
-        model.relations[:, :16].mul_(0.3)
-    encoded, (heads, relations) = model.encode(GRAPH), questions()
-    queries = model.query(encoded, heads, relations)
-    scores = model.scores(encoded, queries)
-    for row, query in enumerate(queries):
-        point, c = query[:-2], query[-2].item()
-        assert math.sqrt(c) * point.norm() < 1
-        for tail, vector in enumerate(encoded.entities):
-            size = vector.norm()
-            answer = torch.tanh(math.sqrt(c) * size) / math.sqrt(c) * vector / size
-            biases = model.biases[heads[row]] + model.biases[tail]
-            expected = biases - moebius_distance(point, answer, c).square()
-            torch.testing.assert_close(scores[row, tail], expected, rtol=1e-6, atol=1e-6)
-
-
-def test_where_space_is_nearly_flat_roth_adds_and_turns():
-    model = RotH(5, 2, dim=6).double()
-    with torch.no_grad():
-        model.relations[:, -1] = -12.0  # a curvature of e⁻¹²
-        model.entities.normal_()
-        model.relations[:, :12].normal_()
-    encoded = model.encode()
-    query = model.query(encoded, torch.tensor([1]), torch.tensor([2]))[0, :-2]
-    first, second, angles, _ = model.relations[2].split([6, 6, 3, 1])
-    moved = torch.view_as_complex((model.entities[1] + first).view(3, 2)) * torch.exp(1j * angles)
-    torch.testing.assert_close(query, torch.view_as_real(moved).flatten() + second, rtol=1e-3, atol=1e-3)
-
-
-# Comparing.
-
-
-@given(st.integers(0, 2**31), st.integers(65, 130))
-def test_distances_by_a_product_are_distances(seed, dim):
-    torch.manual_seed(seed)
-    queries, entities = torch.randn(5, dim), torch.randn(7, dim)
-    queries[0] = entities[0]  # digits are lost, but no gradient is
-    plain = torch.linalg.vector_norm(queries[:, None] - entities, dim=-1)
-    torch.testing.assert_close(distance_by_product(queries, entities), plain, atol=2e-2, rtol=1e-4)
-    leaf = queries.clone().requires_grad_()
-    distance_by_product(leaf, entities).sum().backward()
-    towards = (queries[1:, None] - entities) / plain[1:, :, None]
-    torch.testing.assert_close(leaf.grad[1:], towards.sum(dim=1), atol=1e-3, rtol=1e-3)
-    assert leaf.grad.isfinite().all()
-
-
-@pytest.mark.parametrize("dim", [64, 65])
-def test_near_neighbours_keep_their_digits_in_ranking(dim):
-    entities = 100 + torch.randn(5, dim) / 1000
-    with torch.no_grad():
-        found = grouped_distance(entities, entities, dim)
-    torch.testing.assert_close(found, torch.linalg.vector_norm(entities[:, None] - entities, dim=-1))
-
-
-@given(st.integers(0, 2**31), st.sampled_from([1, 2, 3, 6]), st.sampled_from([1, 4, 2**20]), st.integers(1, 5))
-def test_grouped_distances_are_a_plain_sum(seed, group, pairs_at_once, widest):
-    generator = torch.Generator().manual_seed(seed)
-    shapes = (4, 6), (5, 6), (4, 5)
-    queries, entities, weights = (torch.randn(shape, generator=generator, dtype=torch.float64) for shape in shapes)
-    entities[1] = queries[1]  # no distance, and no direction
-    queries.requires_grad_(), entities.requires_grad_()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(distances, "PAIRS_IN_CACHE", pairs_at_once)
-        patch.setattr(distances, "WIDEST_TILE", widest)
-        found = grouped_distance(queries, entities, group)
-        pulls = torch.autograd.grad(found, (queries, entities), weights)
-    for row, query in enumerate(queries):
-        for place, entity in enumerate(entities):
-            expected = sum((query - entity)[start : start + group].norm() for start in range(0, 6, group))
-            torch.testing.assert_close(found[row, place], expected)
-    plain = lengths((queries[:, None] - entities).unflatten(-1, (-1, group))).sum(dim=-1)
-    for one, other in zip(pulls, torch.autograd.grad(plain, (queries, entities), weights), strict=True):
-        torch.testing.assert_close(one, other)
-
-
-def test_distances_have_no_second_derivative():
-    queries, entities = (torch.ones(size, 6, requires_grad=True) for size in (2, 3))
-    with pytest.raises(RuntimeError, match="automatic differentiation"):
-        torch.autograd.grad(grouped_distance(queries, entities, 2).sum(), queries, create_graph=True)
-
-
-@pytest.mark.parametrize("sizes", [(0, 5), (4, 0)])
-def test_no_rows_have_no_distances(sizes):
-    queries, entities = (torch.zeros(size, 6, requires_grad=True) for size in sizes)
-    found = grouped_distance(queries, entities, 2)
-    assert found.shape == sizes
-    pulls = torch.autograd.grad(found.sum(), (queries, entities))
-    assert [each.shape for each in pulls] == [(size, 6) for size in sizes]
-
-
-def test_a_length_of_zero_has_a_gradient_of_zero():
-    rows = torch.tensor([[0.0, 0.0], [3.0, 4.0]], requires_grad=True)
-    lengths(rows).sum().backward()
-    assert rows.grad.tolist() == [[0.0, 0.0], [pytest.approx(0.6), pytest.approx(0.8)]]
-
-
-# Mistakes.
+NUMBERS = dict.fromkeys(("dim", "kernel", "filters", "height", "permutations"), (0, "whole number of at least 1"))
+NUMBERS |= dict.fromkeys(("layers", "blocks", "input_dim", "max_neighbours"), (0, "whole number of at least 1"))
+NUMBERS |= {"relation_dim": (0, "whole number of at least 1"), "group": (0, "whole number of at least 1")}
+NUMBERS |= {"margin": (-1.0, "up to 1000"), "init_std": (0.0, "up to 1000"), "norm": (3, "1 or 2")}
 
 
 @pytest.mark.parametrize(
-    ("name", "dim", "message"),
-    [
-        ("complex", 7, r"dimension 7 does not divide into numbers of 2 parts; try 6 or 8"),
-        ("quate", 10, r"dimension 10 does not divide into numbers of 4 parts; try 8 or 12"),
-        ("quate", 3, r"dimension 3 does not divide into numbers of 4 parts; try 4"),
-        ("rotate", 9, r"dimension 9 does not divide into complex numbers; try 8 or 10"),
-        ("ote", 10, r"dimension 10 does not divide into groups of 4; try 8 or 12, or another --group"),
-        ("roth", 9, r"dimension 9 does not divide into planes; try 8 or 10"),
-    ],
+    ("name", "option"), [(name, option) for name in BASELINES for option in sorted(options_of(name) - {"inverses"})]
 )
-def test_a_dimension_that_a_model_cannot_take_is_refused(name, dim, message):
-    with pytest.raises(InputError, match=message):
-        model_of(name, dim=dim)
+def test_every_number_has_a_range(name, option):
+    wrong, expected = NUMBERS.get(option, (1.0, "up to 0.99"))
+    with pytest.raises(InputError, match=f"^{option.replace('_', ' ')} {wrong}, expected .*{expected}"):
+        BASELINES[name].Options(**{option: wrong})
 
 
-# PyKEEN.
+def test_a_dimension_that_does_not_divide_is_refused_in_a_sentence():
+    with pytest.raises(InputError, match=r"^dimension 7 does not divide into numbers of 2 parts; try 6 or 8$"):
+        BASELINES["complex"].Options(dim=7)
+    with pytest.raises(
+        InputError, match=r"^dimension 10 does not divide into groups of 4; try 8 or 12, or another --group$"
+    ):
+        BASELINES["ote"].Options(dim=10)
 
 
-def theirs(kind, **options):
-    """Return PyKEEN's model of the same graph."""
-    triples = pytest.importorskip("pykeen.triples")
-    factory = triples.CoreTriplesFactory(
-        GRAPH.train, num_entities=len(GRAPH.entities), num_relations=len(GRAPH.relations)
-    )
-    models = __import__("pykeen.models", fromlist=[kind])
-    return getattr(models, kind)(triples_factory=factory, random_seed=0, **options).eval()
+def test_what_is_no_model_or_belongs_to_another_is_refused():
+    with pytest.raises(InputError, match=r"^unknown model 'rescal', expected transe or .* or ote$"):
+        build("rescal", GRAPH, BASELINES["transe"].Options())
+    with pytest.raises(InputError, match=r"^complex with DistMult.Options, expected ComplEx.Options"):
+        build("complex", GRAPH, BASELINES["distmult"].Options())
 
 
-def compare(model, other, entities, relations, sign=1, margin=0.0):
-    """Give PyKEEN's model our weights, and compare the scores of tails to 1e-4; it leaves out the margin."""
-    with torch.no_grad():
-        for representation, values in (
-            (other.entity_representations[0], entities),
-            (other.relation_representations[0], relations),
-        ):
-            weights = representation._embeddings.weight
-            weights.copy_(values.reshape(weights.shape))
-        batch = torch.cartesian_prod(torch.arange(len(GRAPH.entities)), torch.arange(len(GRAPH.relations)))
-        found = other.score_t(batch).view(len(GRAPH.entities), len(GRAPH.relations), -1).transpose(0, 1)
-    ours = all_scores(model)[: len(GRAPH.relations)].float()
-    torch.testing.assert_close(ours - margin, sign * found, rtol=1e-4, atol=1e-4)
+# Randomness.
 
 
-def interleaved(rows, parts):
-    """Return rows in PyKEEN's layout: the parts of a number side by side."""
-    return torch.stack(rows.float().chunk(parts, dim=1), dim=-1)
+def drawing(name, seed=0):
+    """Return a model in training that draws wherever it can."""
+    drops = {option: 0.3 for option in options_of(name) if option.endswith("_dropout")}
+    return small_baseline(name, GRAPH, seed, **drops, **({"max_neighbours": 2} if name == "a2n" else {})).train()
 
 
-def test_transe_scores_as_pykeens():
-    model = model_of("transe", dim=8, inverses=False)
-    other = theirs("TransE", embedding_dim=8, scoring_fct_norm=1)
-    compare(model, other, model.entities.float(), model.relations.float(), margin=model.margin)
+def step(model):
+    """Return the scores of some queries, having found the gradients."""
+    heads, relations = some_queries(GRAPH, 20)
+    encoded = model.encode(GRAPH)
+    scores = model.scores(encoded, model.query(encoded, heads, relations))
+    scores.square().sum().backward()
+    return scores.detach()
 
 
-def test_distmult_scores_as_pykeens():
-    model = model_of("distmult", dim=8, inverses=False)
-    compare(model, theirs("DistMult", embedding_dim=8), model.entities.float(), model.relations.float())
+@every_model
+def test_pytorchs_own_generator_is_neither_read_nor_moved(name):
+    found = []
+    for seed in (1, 2):
+        with torch.random.fork_rng([]):
+            torch.manual_seed(seed)
+            before = torch.get_rng_state()
+            found.append(step(drawing(name)))
+            assert torch.get_rng_state().equal(before)
+    assert found[0].equal(found[1])
 
 
-def test_complex_scores_as_pykeens():
-    model = model_of("complex", dim=8, inverses=False)
-    other = theirs("ComplEx", embedding_dim=4)
-    compare(model, other, interleaved(model.entities, 2), interleaved(model.relations, 2))
+@every_model
+def test_a_seed_builds_the_same_weights_and_another_seed_others(name):
+    one, again, other = (drawing(name, seed).state_dict() for seed in (3, 3, 4))
+    drawn = [label for label in one if not one[label].equal(other[label])]
+    assert {"entities", "relations"} <= set(drawn)
+    assert all(one[label].equal(again[label]) for label in one)
 
 
-def test_quate_scores_as_pykeens():
-    model = model_of("quate", dim=8, inverses=False)
-    other = theirs("QuatE", embedding_dim=2)
-    turns = interleaved(torch.cat([*model.relations.chunk(4, dim=1)], dim=1), 4)
-    turns = turns / turns.norm(dim=-1, keepdim=True)
-    # PyKEEN turns the sign of the score, as the official code does: the same model with other weights.
-    compare(model, other, interleaved(model.entities, 4), turns, sign=-1)
+@every_model
+def test_a_negative_seed_is_a_seed_too(name):
+    assert small_baseline(name, GRAPH, seed=-1).entities.isfinite().all()
 
 
-def test_rotate_scores_as_pykeens():
-    # Of one complex number: of several PyKEEN takes the root of squared moduli, where published is their sum.
-    model = RotatE(len(GRAPH.entities), len(GRAPH.relations), dim=2)
-    other = theirs("RotatE", embedding_dim=1)
-    angles = model.encode().relations[: len(GRAPH.relations)].detach()
-    turns = torch.polar(torch.ones_like(angles), angles)
-    compare(model, other, model.entities.float(), torch.view_as_real(turns), margin=model.margin)
+@every_model
+def test_a_copy_goes_on_with_the_same_draws_of_its_own(name):
+    model = drawing(name)
+    step(model)
+    copied = copy.deepcopy(model)
+    sources = {id(each.random) for each in copied.modules() if hasattr(each, "random")}
+    assert sources == {id(copied.random)} != {id(model.random)}
+    ahead = [step(copied), step(copied)]
+    assert ahead[0].equal(step(model))
+    assert ahead[1].equal(step(model))
 
 
-def test_tucker_scores_as_pykeens():
-    model = model_of("tucker", dim=8)
-    other = theirs("TuckER", embedding_dim=8, relation_dim=6, dropout_0=0.0, dropout_1=0.0, dropout_2=0.0)
-    norms = [module for module in other.modules() if isinstance(module, torch.nn.BatchNorm1d)]
-    with torch.no_grad():
-        for ours, copy in zip(model.norms, norms, strict=True):
-            copy.load_state_dict({key: value.float() for key, value in ours.state_dict().items()})
-        (core,) = (weights for name, weights in other.named_parameters() if "core" in name)
-        core.copy_(model.core.float().reshape(core.shape) if core.shape[0] == 6 else model.core.float().transpose(0, 1))
-    compare(model, other, model.entities.float(), model.relations[:3].float())
+@every_model
+def test_what_was_drawn_is_drawn_again_from_a_restored_state(name):
+    model, other = drawing(name), drawing(name, seed=1)
+    step(model)
+    other.load_state_dict(model.state_dict())
+    other.random.restore(model.random.state())
+    assert step(other).equal(step(model))
 
 
-@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of how PyKEEN makes its matrices
-@pytest.mark.parametrize(("weighting", "half"), [("inverse_out_degree", 0), ("inverse_in_degree", 1)])
-def test_rgcn_scores_as_pykeens(weighting, half):
-    # PyKEEN divides both directions by the degrees of one of them: so each is compared while the other brings nothing.
-    model = model_of("rgcn", dim=8, inverses=False)
-    options = {"decomposition": "block", "decomposition_kwargs": {"num_blocks": 4}, "activation": "relu"}
-    other = theirs("RGCN", embedding_dim=8, use_bias=False, edge_weighting=weighting, **options)
-    encoder = other.entity_representations[0]
-    encoder._embeddings = encoder.entity_embeddings._embeddings  # where `compare` looks for them
-    with torch.no_grad():
-        model.maps[:, 3 - 3 * half : 6 - 3 * half] = 0
-        for layer, own, maps in zip(encoder.layers, model.own, model.maps, strict=True):
-            layer.self_loop.weight.copy_(own.T)
-            layer.fwd.blocks.copy_(maps[:3])
-            layer.bwd.blocks.copy_(maps[3:])
-    compare(model, other, model.entities.float(), model.relations.float())
+# What has learned.
+
+
+@every_model
+def test_a_trained_baseline_answers_by_name_as_its_module_does(name):
+    module = scrambled_baseline(name, GRAPH).float()
+    options = BASELINES[name].Options()
+    trained = TrainedBaseline(name, options, GRAPH.entities, GRAPH.relations, module)
+    assert isinstance(trained, LinkPredictor)
+    assert trained.table.equal(module.encode().entities)
+    answers = trained.tails(GRAPH.entities[1], GRAPH.relations[2], k=4)
+    encoded = module.encode()
+    scores = module.scores(encoded, module.query(encoded, torch.tensor([1]), torch.tensor([2])))[0]
+    assert [answer.score for answer in answers] == scores.topk(4).values.tolist()
+    assert [scores[GRAPH.entities.id(answer.name)].item() for answer in answers] == [each.score for each in answers]
+    moved = trained.to("cpu")
+    assert moved.module is not module
+    assert moved.tails(GRAPH.entities[1], GRAPH.relations[2], k=4) == answers

@@ -32,7 +32,6 @@ class DistMult(Baseline):
         parts: ClassVar[int] = 1  # of a number: a complex one has two, a quaternion four
 
         def __post_init__(self) -> None:
-            """Refuse vectors that are no whole number of numbers."""
             super().__post_init__()
             check_range(self, "init_std", 1000, above=True)
             check_divides(self.dim, self.parts, f"numbers of {self.parts} parts")

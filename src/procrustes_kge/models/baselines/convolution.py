@@ -87,7 +87,6 @@ class ConvE(Convolved):
         height: Annotated[int, "rows of a head's half of the image"] = 10  # 200 numbers make an image of 20 by 20
 
         def __post_init__(self) -> None:
-            """Refuse images with ragged rows, or smaller than a filter."""
             super().__post_init__()
             _check_rows(self.dim, self.height, self.kernel)
 
@@ -114,7 +113,6 @@ class InteractE(Convolved):
         permutations: Annotated[int, "images of a query, each in another order"] = 1  # each costs as much again
 
         def __post_init__(self) -> None:
-            """Refuse filters without a middle, or that wrap around an image more than once."""
             super().__post_init__()
             check_odd(kernel=self.kernel)
             _check_wrapping(self.dim, self.kernel)

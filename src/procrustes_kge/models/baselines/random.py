@@ -37,7 +37,7 @@ class RandomSource:
         return self._restored | {kind: generator.get_state() for kind, generator in self._generators.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state; kinds of device that it leaves out start from the seed again.
+        """Go on from the state of a source with this seed; devices that it leaves out start from the seed again.
 
         A generator that is there already is kept: a recorded step of a GPU may draw from it.
         """

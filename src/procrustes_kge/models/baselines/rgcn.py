@@ -55,7 +55,6 @@ class RGCN(GraphNetwork):
         inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True  # as ConvE and later
 
         def __post_init__(self) -> None:
-            """Refuse vectors that do not divide into blocks."""
             super().__post_init__()
             check_divides(self.dim, self.blocks, f"{self.blocks} blocks", "blocks")
 

@@ -34,7 +34,6 @@ class RotatE(Baseline):
         inverses: Annotated[bool, "a relation has angles of its own for each direction"] = True  # as ConvE and later
 
         def __post_init__(self) -> None:
-            """Refuse vectors that are no whole number of complex numbers."""
             super().__post_init__()
             check_divides(self.dim, 2, "complex numbers")
 
@@ -77,7 +76,6 @@ class OTE(Baseline):
         group: Annotated[int, "numbers that are rotated together"] = 4  # the paper's on WN18RR
 
         def __post_init__(self) -> None:
-            """Refuse vectors that do not divide into groups."""
             super().__post_init__()
             check_divides(self.dim, self.group, f"groups of {self.group}", "group")
 
@@ -124,7 +122,6 @@ class RotH(Baseline):
         init_std: Annotated[float, "standard deviation of the first vectors and shifts"] = 1e-3  # all near the origin
 
         def __post_init__(self) -> None:
-            """Refuse vectors that do not divide into planes."""
             super().__post_init__()
             check_range(self, "init_std", 1000, above=True)
             check_divides(self.dim, 2, "planes")

@@ -38,7 +38,6 @@ class SACN(GraphNetwork):
         edge_dropout: Annotated[float, "share of the edges left out in training"] = 0.0  # as published
 
         def __post_init__(self) -> None:
-            """Refuse filters without a middle."""
             super().__post_init__()
             check_odd(kernel=self.kernel)
 

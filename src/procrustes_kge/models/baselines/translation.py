@@ -29,7 +29,6 @@ class TransE(Baseline):
         input_dropout: Annotated[float, "share of the numbers of entities left out in training"] = 0.0  # as published
 
         def __post_init__(self) -> None:
-            """Refuse other norms."""
             super().__post_init__()
             if self.norm not in (1, 2):
                 raise InputError(f"norm {self.norm}, expected 1 or 2")
