@@ -24,7 +24,6 @@ from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.layouts.batches import TILE, Batch, Questions
 from procrustes_kge.linalg import nearest_orthogonal, spherise_
 from procrustes_kge.models.procrustes import Procrustes
-from procrustes_kge.system.allocator import kept_memory
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.memory import explain_out_of_memory
 from procrustes_kge.system.precision import deterministic_algorithms
@@ -130,7 +129,7 @@ def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Rep
     settings = settings or ContrastSettings()
     device = choose_device(settings.device)
     parts: list[Procrustes] = []
-    with kept_memory(), deterministic_algorithms(settings.deterministic), torch.no_grad():
+    with deterministic_algorithms(settings.deterministic), torch.no_grad():
         for group in range(settings.groups):
             try:
                 parts.append(_trained(graph, group_settings(settings, group), device, _later(report, group, settings)))

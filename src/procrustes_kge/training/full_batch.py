@@ -26,9 +26,9 @@ from procrustes_kge.layouts.relational import RelationalMatrices, Relations, bus
 from procrustes_kge.linalg import nearest_orthogonal, nearest_orthogonal_by_products, spherise, spherise_
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.models.ranking import rank
-from procrustes_kge.system.allocator import give_back, kept_memory
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.precision import deterministic_algorithms
+from procrustes_kge.system.process import give_back
 from procrustes_kge.system.threads import Result, over_cores
 from procrustes_kge.training.optimisers import Adam
 from procrustes_kge.training.restoring import restore_relations
@@ -188,7 +188,7 @@ def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None
     settings = settings or FitSettings()
     check_trainable(graph)
     device = choose_device(settings.device)
-    with kept_memory(), deterministic_algorithms(settings.deterministic), torch.no_grad():
+    with deterministic_algorithms(settings.deterministic), torch.no_grad():
         if settings.patience and len(graph.valid) == 0:
             drawn = split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
             epochs = (
