@@ -7,8 +7,12 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from procrustes_kge.bench.table import commit, write_result
-from procrustes_kge.models.ranking import figure
+from procrustes_kge.system.process import prepare_process
+
+prepare_process()  # as the command does: before what follows loads PyTorch
+
+from procrustes_kge.bench.table import commit, write_result  # noqa: E402
+from procrustes_kge.models.ranking import figure  # noqa: E402
 
 __all__ = ["RESULTS", "commit", "row", "write"]
 

@@ -24,7 +24,6 @@ from procrustes_kge import read_graph
 from procrustes_kge.bench.speed import Timing, speed, started_training
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.runs.store import device_name
-from procrustes_kge.system.allocator import kept_memory
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.full_batch import FitSettings
 
@@ -91,8 +90,7 @@ def _rounds(grown: str, device: str, clocks: Sequence[Callable[[], float]]) -> F
         here = {name: size * (times if name == grown else 1) for name, size in BASE.items()}
         graph = drawn_graph(20_000, here["relations"], here["triples"])
         trainings.append(started_training(graph, FitSettings(dim=here["dim"], device=device)))
-    with kept_memory():
-        return np.array([[seconds_of(epochs) for epochs in trainings] for _ in range(ROUNDS[grown] + 1)])[1:]
+    return np.array([[seconds_of(epochs) for epochs in trainings] for _ in range(ROUNDS[grown] + 1)])[1:]
 
 
 def main() -> None:

@@ -19,7 +19,6 @@ import torch
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import evaluate, figure
-from procrustes_kge.system.allocator import kept_memory
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import over_cores, threads
 from procrustes_kge.training.contrastive import Contrastive, ContrastSettings
@@ -108,11 +107,10 @@ def best_of(work: Callable[[], Any], device: torch.device, times: int = 5) -> fl
 def full_batch_epoch(graph: Graph, settings: FitSettings, rates: MachineRates) -> Timing:
     """Time an epoch of `fit`, all segments of it."""
     device = choose_device(settings.device)
-    with kept_memory():
-        epochs = started_training(graph, settings)
-        # As many together as take about a second: the longer a timing, the more of what else goes on is in it.
-        together = max(1, min(MOST_EPOCHS, round(1 / best_of(lambda: epochs(1), device, times=1))))
-        each = best_of(lambda: epochs(together), device) / together
+    epochs = started_training(graph, settings)
+    # As many together as take about a second: the longer a timing, the more of what else goes on is in it.
+    together = max(1, min(MOST_EPOCHS, round(1 / best_of(lambda: epochs(1), device, times=1))))
+    each = best_of(lambda: epochs(together), device) / together
     # Vectors, and Adam's two moments, read and written once; H Q and two pulls, a product each.
     tables = 6.0 if settings.optimiser == "adam" else 2.0
     moved = tables * FLOAT * len(graph.entities) * settings.dim
