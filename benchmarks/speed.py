@@ -25,7 +25,7 @@ from procrustes_kge.bench.speed import Timing, speed, started_training
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.runs.store import device_name
 from procrustes_kge.system.devices import choose_device
-from procrustes_kge.training.full_batch import FitSettings
+from procrustes_kge.training.full_batch_settings import FitSettings
 
 SIZES = (1, 2, 4, 8)
 BASE = {"dim": 400, "triples": 100_000, "relations": 50}  # too long for any cache to hold all segments

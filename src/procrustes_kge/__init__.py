@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from procrustes_kge.models.ranking import Evaluation, LinkPredictor, Metrics, evaluate
     from procrustes_kge.runs.export import export
     from procrustes_kge.runs.store import load, save
-    from procrustes_kge.training.contrastive import ContrastSettings, contrast
-    from procrustes_kge.training.full_batch import FitSettings, fit
+    from procrustes_kge.training.contrastive import contrast
+    from procrustes_kge.training.contrastive_settings import ContrastSettings
+    from procrustes_kge.training.full_batch import fit
+    from procrustes_kge.training.full_batch_settings import FitSettings
     from procrustes_kge.training.recipes import learn, recipe
     from procrustes_kge.training.restoring import restore_relations
     from procrustes_kge.training.supervised import train
@@ -31,8 +33,10 @@ _HOMES = {
     "models.ranking": ["Evaluation", "LinkPredictor", "Metrics", "evaluate"],
     "runs.export": ["export"],
     "runs.store": ["load", "save"],
-    "training.contrastive": ["ContrastSettings", "contrast"],
-    "training.full_batch": ["FitSettings", "fit"],
+    "training.contrastive": ["contrast"],
+    "training.contrastive_settings": ["ContrastSettings"],
+    "training.full_batch": ["fit"],
+    "training.full_batch_settings": ["FitSettings"],
     "training.recipes": ["learn", "recipe"],
     "training.restoring": ["restore_relations"],
     "training.supervised": ["train"],

@@ -17,8 +17,8 @@ from procrustes_kge.bench.speed import (
     softmax_epoch,
     trained,
 )
-from procrustes_kge.training.contrastive import ContrastSettings
-from procrustes_kge.training.full_batch import FitSettings
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch_settings import FitSettings
 from toys import rotated_graph
 
 CPU = torch.device("cpu")

@@ -17,8 +17,8 @@ from procrustes_kge.cli import main
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.runs.store import load, load_run
-from procrustes_kge.training.contrastive import ContrastSettings
-from procrustes_kge.training.full_batch import FitSettings
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import DEFAULT, OWN, recipe
 
 COST = r"\d+\.\d s   peak [\d,]+ MB   \S+ Wh   \S+ g CO2 \((estimated|measured), world average\)"

@@ -25,8 +25,8 @@ from procrustes_kge.models.ranking import (
     rank,
 )
 from procrustes_kge.system import threads
-from procrustes_kge.training.contrastive import ContrastSettings
-from procrustes_kge.training.full_batch import FitSettings
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import learn
 from toys import builds, random_graph, random_graphs
 

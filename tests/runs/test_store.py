@@ -26,8 +26,10 @@ from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.runs import store
 from procrustes_kge.runs.export import EXPORTS, export
 from procrustes_kge.runs.store import FORMAT, check_target, load, load_run, save
-from procrustes_kge.training.contrastive import ContrastSettings, contrast
-from procrustes_kge.training.full_batch import FitSettings, fit
+from procrustes_kge.training.contrastive import contrast
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch import fit
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import METHODS, OWN, learn, recipe
 from procrustes_kge.training.supervised import train
 from procrustes_kge.training.supervised_settings import TrainSettings

@@ -27,7 +27,7 @@ from procrustes_kge.training.budget import (
     plan,
 )
 from procrustes_kge.training.contrastive import ContrastSettings, questions_at_once
-from procrustes_kge.training.full_batch import FitSettings
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import OWN, changed, learn, recipe
 from toys import random_graph, rotated_graph
 

@@ -18,7 +18,8 @@ from procrustes_kge.models.baselines.bilinear import DistMult
 from procrustes_kge.models.baselines.embedded import sees_answers
 from procrustes_kge.training.baseline_recipes import PUBLISHED
 from procrustes_kge.training.contrastive import ContrastSettings, Training, contrast
-from procrustes_kge.training.full_batch import FitSettings, fit
+from procrustes_kge.training.full_batch import fit
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import (
     DEFAULT,
     METHODS,

@@ -15,8 +15,10 @@ from procrustes_kge.linalg import procrustes_step
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.training import restoring
-from procrustes_kge.training.contrastive import ContrastSettings, contrast
-from procrustes_kge.training.full_batch import FitSettings, fit
+from procrustes_kge.training.contrastive import contrast
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch import fit
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import learn, recipe
 from procrustes_kge.training.restoring import Likelihood, restore_relations
 from toys import builds, planted_model, random_graph, random_graphs, random_orthogonal, rotated_graph, same

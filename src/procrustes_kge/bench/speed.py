@@ -21,8 +21,10 @@ from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import evaluate, figure
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import over_cores, threads
-from procrustes_kge.training.contrastive import Contrastive, ContrastSettings
-from procrustes_kge.training.full_batch import FitSettings, FullBatch, SegmentsTrainer
+from procrustes_kge.training.contrastive import Contrastive
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch import FullBatch, SegmentsTrainer
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import OwnSettings, changed, learn, recipe
 
 FLOAT = 4  # bytes

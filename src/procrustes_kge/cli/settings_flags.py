@@ -14,7 +14,6 @@ import typer
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.training.recipes import METHODS, OWN, recipes_with
 
-
 _HOLDERS: list[Any] = [*METHODS.values(), *(model.Options for model in BASELINES.values())]
 
 

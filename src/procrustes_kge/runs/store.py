@@ -34,7 +34,7 @@ from procrustes_kge.system.files import (
     write_json,
     write_names,
 )
-from procrustes_kge.training.contrastive import ContrastSettings
+from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.recipes import METHODS, Settings, settings_of, values_of
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from warnings import catch_warnings, filterwarnings
 
@@ -94,3 +94,10 @@ def _watch_waiting(mode: int | str) -> None:
     with catch_warnings():
         filterwarnings("ignore", "Synchronization debug mode")  # does not see all waiting
         torch.cuda.set_sync_debug_mode(mode)
+
+
+class RecordedStep(Captured):
+    """A step that draws from generators of its own."""
+
+    def __init__(self, step: Callable[..., Tensor], generators: Sequence[torch.Generator] = ()) -> None:
+        super().__init__(step)

@@ -61,7 +61,8 @@ _COMPLEX = Values(_ALL, dim=2000)
 _RGCN = Values(dim=500, inverses=False, edge_dropout=0.4, optimiser="adam", learning_rate=0.01)
 _CONVE = Values(_KVSALL, input_dropout=0.2, feature_dropout=0.2, query_dropout=0.3)
 _A2N = Values(_ALL, dim=512, query_dropout=0.4)  # as many neighbours as most questions have: `max_neighbours`
-_SACN = Values(_against_all(_KVSALL, 0.002),
+_SACN = Values(
+    _against_all(_KVSALL, 0.002),
     kernel=5,
     filters=200,
     feature_dropout=0.25,
@@ -99,7 +100,10 @@ _PUBLISHED: dict[str, tuple[Values, Values]] = {
         Values(_TRANSE, dim=128, learning_rate=0.001, learning_rate_decay=0.9, epochs=20),
     ),
     "distmult": (Values(_DISTMULT, regulariser="dura", regularisation=0.05), Values(_DISTMULT, regularisation=0.02)),
-    "complex": (Values(_COMPLEX, regulariser="dura", batch=256, epochs=30), Values(_COMPLEX, regularisation=0.05, epochs=30)),
+    "complex": (
+        Values(_COMPLEX, regulariser="dura", batch=256, epochs=30),
+        Values(_COMPLEX, regularisation=0.05, epochs=30),
+    ),
     "rgcn": (Values(_RGCN, batch=2048, epochs=25), Values(_RGCN, batch=4096, epochs=15)),
     "conve": (
         Values(
@@ -116,7 +120,8 @@ _PUBLISHED: dict[str, tuple[Values, Values]] = {
             feature_dropout=0.33,
             query_dropout=0.15,
         ),
-        Values(_against_all(_CONVE, 0.0014),
+        Values(
+            _against_all(_CONVE, 0.0014),
             dim=288,
             height=12,
             label_smoothing=0.5,
@@ -176,7 +181,8 @@ _PUBLISHED: dict[str, tuple[Values, Values]] = {
             feature_dropout=0.2,
             query_dropout=0.3,
         ),
-        Values(_against_all(_INTERACTE, 0.0007),
+        Values(
+            _against_all(_INTERACTE, 0.0007),
             kernel=9,
             label_smoothing=0.3,
             learning_rate_decay=0.985,
@@ -187,7 +193,15 @@ _PUBLISHED: dict[str, tuple[Values, Values]] = {
         ),
     ),
     "roth": (
-        Values(_ROTH, subsampling=True, adversarial_temperature=0.5, negatives=4096, learning_rate=0.003, learning_rate_decay=0.95, epochs=70),
+        Values(
+            _ROTH,
+            subsampling=True,
+            adversarial_temperature=0.5,
+            negatives=4096,
+            learning_rate=0.003,
+            learning_rate_decay=0.95,
+            epochs=70,
+        ),
         Values(_ROTH, learning_rate_decay=0.94, epochs=30),
     ),
     "rotate": (_ROTATES[0], Values(_ROTATES[1], learning_rate=0.0001, learning_rate_decay=0.98, epochs=100)),

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from procrustes_kge.layouts.relational import RelationalMatrices, Relations
 from procrustes_kge.linalg import spherise_
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
 from procrustes_kge.training.optimisers import Adam
 from procrustes_kge.training.state import State, copy_into, merged, part_of
@@ -19,19 +20,6 @@ if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import FusedSegments
 
 NEARLY_THERE = 0.03  # radians: entities this close to where their triples want them move less
-
-
-class BlockSettings(Protocol):
-    """What a block reads of the settings of `fit`."""
-
-    @property
-    def optimiser(self) -> str: ...
-    @property
-    def loss(self) -> str: ...
-    @property
-    def translate(self) -> bool: ...
-    @property
-    def learning_rate(self) -> float: ...
 
 
 class Block(Protocol):
@@ -57,7 +45,7 @@ class PlainBlock:
     def __init__(
         self,
         vectors: Float[Tensor, "segments entities width"],
-        settings: BlockSettings,
+        settings: FitSettings,
         matrices: RelationalMatrices,
         spare: list[Tensor] | None = None,
     ) -> None:
@@ -111,7 +99,7 @@ class PlainBlock:
 class FusedBlock:
     """Segments trained by the kernels."""
 
-    def __init__(self, segments: FusedSegments, settings: BlockSettings) -> None:
+    def __init__(self, segments: FusedSegments, settings: FitSettings) -> None:
         self.segments, self.settings = segments, settings
 
     @property

@@ -20,8 +20,10 @@ from procrustes_kge.layouts.batches import QUERIES_PER_TILE
 from procrustes_kge.layouts.relational import padded_rows
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores, threads
-from procrustes_kge.training.contrastive import Contrastive, ContrastSettings, queries_at_once
-from procrustes_kge.training.full_batch import FitSettings, FullBatch
+from procrustes_kge.training.contrastive import Contrastive, queries_at_once
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch import FullBatch
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import at_work
 from procrustes_kge.training.recipes import OwnSettings, changed
 
@@ -105,7 +107,9 @@ def _within_memory(graph: Graph, settings: OwnSettings, memory: float) -> OwnSet
         tried = changed(settings, dim=dim)
         if isinstance(tried, ContrastSettings):
             room = memory - memory_needed(graph, replace(tried, chunk=QUERIES_PER_TILE))
-            chunk = QUERIES_PER_TILE + max(0, int(room / _query_bytes(graph, tried))) // QUERIES_PER_TILE * QUERIES_PER_TILE
+            chunk = (
+                QUERIES_PER_TILE + max(0, int(room / _query_bytes(graph, tried))) // QUERIES_PER_TILE * QUERIES_PER_TILE
+            )
             tried = replace(tried, chunk=min(tried.chunk, chunk) if tried.chunk else chunk)
         if memory_needed(graph, tried) <= memory:
             return tried

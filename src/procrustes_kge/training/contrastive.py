@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -25,117 +24,20 @@ from procrustes_kge.linalg import nearest_orthogonal, spherise_
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.threads import cores, threads
-from procrustes_kge.training.full_batch import FitSettings, fit
-from procrustes_kge.training.gradients import Objective, Tables, add_covariances, both_directions
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch import fit
+from procrustes_kge.training.full_batch_settings import FitSettings
+from procrustes_kge.training.gradients import Tables, add_covariances
 from procrustes_kge.training.learner import Learner, StepSizes, polar
 from procrustes_kge.training.loop import Report, run
-from procrustes_kge.training.objective import Sigmoid
 from procrustes_kge.training.optimisers import Adagrad, Adam
-from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.state import State
-from procrustes_kge.validation import check_choices, check_range, check_segments, check_whole
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
 START = 0.01  # size of a coordinate at the start, where lengths are free
 WARM_LENGTH = 0.12  # length of a segment that `fit` hands over: unit length would begin overconfident
 SMALL = 10**8  # multiplications in a chunk's scores
 CHUNK_NUMBERS, CHUNK_NUMBERS_CUDA = 2**25, 2**28  # scores and queries that are held at once
-
-
-@dataclass(frozen=True, kw_only=True)
-class ContrastSettings(Schedule):
-    """What `contrast` does, and how long."""
-
-    smaller: ClassVar[str] = "a smaller --dim, more --groups"
-    epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 30
-    learning_rate: Annotated[float, "size of a step; of the largest, where it falls to nothing in the end"] = 0.2
-    patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = (
-        0  # the learning rate falls over all epochs, and the last are the best
-    )
-    dim: Annotated[int, "numbers in an entity's vector"] = 2000
-    segment: Annotated[int, "numbers in a segment, each rotated by a matrix of its own"] = 20
-    groups: Annotated[int, "equal parts of a vector that are trained one after another; scores add up"] = 1
-    batch: Annotated[int | Literal["full"], "queries in a step; full: as many as there are, or fit into memory"] = 2048
-    chunk: Annotated[int, "queries compared at once, to bound memory; 0: as many as a step has and fit"] = 0
-    negatives: Annotated[
-        int | Literal["none", "all"], "entities that an answer is contrasted with: so many, none, all"
-    ] = "all"  # the best use of a GPU; so many are what a CPU can afford
-    loss: Annotated[
-        Literal["softmax", "sigmoid", "squared"],
-        "softmax: which entity is the answer; sigmoid: is each one; squared: answers alone, no negatives",
-    ] = "softmax"
-    margin: Annotated[float, "sigmoid: where answers end, as a share of the distance of two random entities"] = 0.8
-    sharpness: Annotated[float, "sigmoid: how fast it passes from answer to negative"] = 7.0
-    adversarial_temperature: Annotated[
-        float, "sigmoid loss: how much the nearest negatives count more (self-adversarial); 0: all alike"
-    ] = 2.0
-    lengths: Annotated[Literal["free", "unit"], "free: entities as long as they get; unit: centred, of length one"] = (
-        "free"  # how well known an entity is shows in its length
-    )
-    relations: Annotated[
-        Literal["step", "positives"], "step: rotations by procrustes_step; positives: by Eq. 3, answers alone"
-    ] = "step"
-    optimiser: Annotated[Literal["adagrad", "adam"], "how vectors move"] = "adagrad"
-    rotation_learning_rate: Annotated[float, "size of a rotation's step"] = 1.0
-    scale: Annotated[bool, "let each relation scale the coordinates that it has rotated"] = True
-    translate: Annotated[bool, "let each relation translate as well as rotate: h Q + b"] = True
-    regularisation: Annotated[float, "weight of what keeps vectors short"] = 0.05  # DURA, of entities and queries
-    dropout: Annotated[float, "share of a query's numbers left out at random"] = 0.2
-    label_smoothing: Annotated[float, "share of the certainty of answers that is given to all entities alike"] = 0.0
-    crowd: Annotated[float, "a query with n answers counts n to this power"] = 1.0
-    warm_start: Annotated[int, "epochs of `fit` to start from, full batch and without negatives"] = 0
-    workers: Annotated[int, "threads on the CPU; 0: one per core, or one alone where steps are small"] = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be trained, before anything is read or written."""
-        super().__post_init__()
-        check_choices(self)
-        check_whole(self, ("dim", "segment", "groups"), least=1)
-        check_whole(self, ("warm_start", "chunk", "workers"), least=0)
-        check_segments(self.dim, self.segment, self.groups)
-        for name in ("rotation_learning_rate", "sharpness"):
-            check_range(self, name, 1000, above=True)
-        for name in ("regularisation", "adversarial_temperature", "margin"):
-            check_range(self, name, 1000)
-        for name in ("dropout", "label_smoothing"):
-            check_range(self, name, 0.99)
-        check_range(self, "crowd", 2)
-        if (self.negatives == "none") != (self.loss == "squared"):
-            raise InputError(
-                f"{self.loss} loss with {self.negatives} negatives; the squared loss is the one that has none"
-            )
-        if self.negatives == "all" and self.loss == "sigmoid":
-            raise InputError("sigmoid loss with all negatives; give --negatives a number such as 128")
-        if self.loss == "sigmoid" and self.lengths == "free":
-            raise InputError("sigmoid loss with free lengths: distances that products do not rank; try --lengths unit")
-        if self.label_smoothing and self.negatives != "all":
-            raise InputError(f"label smoothing with {self.negatives} negatives; it is for --negatives all")
-        if self.negatives == "none" and self.lengths == "free":
-            raise InputError("free lengths without negatives all shrink to nothing; try --lengths unit")
-
-    @property
-    def segments(self) -> int:
-        """How many segments a vector has."""
-        return self.dim // self.segment
-
-    def compared(self, entities: int) -> int:
-        """Return how many entities a query is compared with, out of so many."""
-        return self.negatives if isinstance(self.negatives, int) else {"all": entities, "none": 0}[self.negatives]
-
-    @property
-    def objective(self) -> Objective:
-        """What a step improves."""
-        apart = (2 * self.segments) ** 0.5  # the distance of two random entities of unit segments
-        sigmoid = Sigmoid(self.margin * apart, self.sharpness / apart, self.adversarial_temperature)
-        return Objective(
-            negatives=self.negatives if isinstance(self.negatives, int) else {"none": 0, "all": None}[self.negatives],
-            sigmoid=sigmoid if self.loss == "sigmoid" else None,
-            label_smoothing=self.label_smoothing,
-            regularisation=self.regularisation,
-            dropout=self.dropout,
-            crowd=self.crowd,
-            positives=self.relations == "positives",
-        )
 
 
 def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Report | None = None) -> Procrustes:
@@ -185,7 +87,9 @@ class ContrastiveTrainer:
         if settings.relations == "positives":
             self.solve_all()
         rows = len(batches.tiles) * batches.height
-        self.batch = rows if settings.batch == "full" else -(-min(settings.batch, rows) // batches.height) * batches.height
+        self.batch = (
+            rows if settings.batch == "full" else -(-min(settings.batch, rows) // batches.height) * batches.height
+        )
         at_once = queries_at_once(settings, len(graph.entities), device)
         self.chunk = max(batches.height, min(self.batch, at_once) // batches.height * batches.height)
         self.steps_an_epoch = batches.steps(self.batch)

@@ -8,11 +8,10 @@ validation triples while it trains, and so chooses how many epochs all of them g
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -26,50 +25,17 @@ from procrustes_kge.linalg import spherise
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.system.threads import cores, over_cores
 from procrustes_kge.training.blocks import Block, FusedBlock, PlainBlock, start_vectors
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
 from procrustes_kge.training.loop import Learned, Report, check_trainable, choose_epochs, run
 from procrustes_kge.training.restoring import restore_relations
-from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.state import State, merged, part_of
-from procrustes_kge.validation import check_choices, check_segments, check_whole
 
 if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import Scratch
 
 STAND_IN = 0.05  # share of the training triples that choose the epochs where nothing else does
 MOST_AT_ONCE = 2**16 - 1  # segments: what a grid of programs may count to
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitSettings(Schedule):
-    """What `fit` does, and how long. The defaults are the recipe `fast`."""
-
-    epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 60
-    learning_rate: Annotated[float, "size of a step; radians for turn"] = 0.06
-    patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 3
-    validate_every: Annotated[int, "epochs between validations; 0: never validate"] = 3
-    dim: Annotated[int, "numbers in an entity's vector"] = 2000  # 500 lose about .01 MRR
-    segment: Annotated[int, "numbers in a segment, each rotated by a matrix of its own"] = 20  # as in the paper
-    optimiser: Annotated[Literal["turn", "adam"], "turn: every entity by the same angle; adam: by Adam"] = (
-        "turn"  # no moments, a tenth of Adam's epochs, and better where many answers are right
-    )
-    loss: Annotated[Literal["squared", "norm"], "squared: triples count equally; norm: relations do"] = "squared"
-    translate: Annotated[bool, "let each relation translate as well as rotate: h Q + b"] = True  # lifts both benchmarks
-    pilot: Annotated[int, "numbers of a vector that choose the epochs, by validation"] = 500
-    workers: Annotated[int, "segments trained at once on the CPU; 0: one per core"] = 0
-
-    def __post_init__(self) -> None:
-        """Refuse what cannot be trained, before anything is read or written."""
-        super().__post_init__()
-        check_choices(self)
-        check_whole(self, ("dim", "segment", "pilot"), least=1)
-        check_whole(self, ("workers",), least=0)
-        check_segments(self.dim, self.segment)
-
-    @property
-    def segments(self) -> int:
-        """How many segments a vector has."""
-        return self.dim // self.segment
 
 
 def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None = None) -> Procrustes:
@@ -173,7 +139,7 @@ class SegmentsTrainer:
         self.training = training
         at_once = training.segments_at_once()
         self.blocks = [training.start(numbers[first : first + at_once]) for first in range(0, len(numbers), at_once)]
-        self.start_loss: float | Tensor = math.nan
+        self.start_loss: float | Tensor | None = None
 
     def epoch(self) -> float | Float[Tensor, ""]:
         """Train all blocks for an epoch and return the mean loss of a segment."""
@@ -183,7 +149,7 @@ class SegmentsTrainer:
             losses = [block.epoch() for block in self.blocks]
         loss = torch.cat(losses).mean()
         found = loss if loss.is_cuda else loss.item()
-        self.start_loss = found if self.start_loss is math.nan else self.start_loss
+        self.start_loss = found if self.start_loss is None else self.start_loss
         return found
 
     def model(self) -> Procrustes:
@@ -203,10 +169,10 @@ class SegmentsTrainer:
     def state(self) -> State:
         """Return all that the next epoch depends on."""
         blocks = merged(**{str(number): block.state() for number, block in enumerate(self.blocks)})
-        return {**blocks, "start_loss": torch.as_tensor(self.start_loss)}
+        return blocks if self.start_loss is None else {**blocks, "start_loss": torch.as_tensor(self.start_loss)}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
         for number, block in enumerate(self.blocks):
             block.restore(part_of(state, str(number)))
-        self.start_loss = float(state["start_loss"])
+        self.start_loss = float(state["start_loss"]) if "start_loss" in state else None

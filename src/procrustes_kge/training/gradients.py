@@ -71,9 +71,17 @@ class Gradients:
     @classmethod
     def zeros(cls, tables: Tables) -> Gradients:
         """Return sums of nothing."""
-        nothing = {name: None if table is None else torch.zeros_like(table) for name, table in tables._asdict().items()}
-        weights = {name: tables.rotations.new_zeros(()) for name in ("weight", "rotations_weight", "losses_weight")}
-        return cls(**nothing, **weights, losses=tables.rotations.new_zeros(len(tables.rotations)))
+        rotations = tables.rotations
+        return cls(
+            vectors=torch.zeros_like(tables.vectors),
+            translations=None if tables.translations is None else torch.zeros_like(tables.translations),
+            scales=None if tables.scales is None else torch.zeros_like(tables.scales),
+            weight=rotations.new_zeros(()),
+            rotations=torch.zeros_like(rotations),
+            rotations_weight=rotations.new_zeros(()),
+            losses=rotations.new_zeros(len(rotations)),
+            losses_weight=rotations.new_zeros(()),
+        )
 
     @property
     def of_a_step(self) -> list[Tensor]:
@@ -112,11 +120,11 @@ def add_gradients(
         queries = queries + tables.translations[batch.tiles, :, None]
     queries = queries.transpose(1, 2).reshape(len(batch.asked), -1)
     losses, gradient = _dropped(queries, compared, batch, weights, into.vectors, objective, draw, generator)
-    if weight := 2 * objective.regularisation:  # λ (‖x‖² + ‖q‖² + 2 ‖answer‖²), per answer
-        gradient.addcmul_(queries, (weight * mass)[:, None])
+    if decay := 2 * objective.regularisation:  # λ (‖x‖² + ‖q‖² + 2 ‖answer‖²), per answer
+        gradient.addcmul_(queries, (decay * mass)[:, None])
         held = vectors.new_zeros(len(vectors)).index_add_(0, batch.asked, mass)
         held.index_add_(0, batch.answers, 2 * weights[batch.rows])
-        into.vectors.addcmul_(vectors, weight * held[:, None])
+        into.vectors.addcmul_(vectors, decay * held[:, None])
     gradient = tables.tiled(gradient, batch)
     if into.translations is not None:
         into.translations.index_add_(0, batch.tiles, gradient.sum(dim=2))

@@ -22,7 +22,7 @@ from procrustes_kge.linalg import (
 from procrustes_kge.training.gradients import Draw, Gradients, Objective, Tables, add_gradients, both_directions
 from procrustes_kge.training.objective import rounded
 from procrustes_kge.training.optimisers import Adagrad, Adam, Optimiser
-from procrustes_kge.training.state import State, copy_into, drawing, draw_on, merged, part_of
+from procrustes_kge.training.state import State, copy_into, draw_on, drawing, merged, part_of
 
 ROTATE_EVERY = 4  # steps whose gradients a rotation collects before it moves: moving at every step gains nothing
 

@@ -1,6 +1,6 @@
 """The one training loop: epochs, validation, stopping, divergence, memory and interrupts, for every method alike.
 
-    method(graph, settings) → parts ─pilot: train and validate→ epochs ─the other parts: train as many→ models ─join→ model
+    method(graph, settings) ─parts→ pilot: train, validate ─epochs→ other parts: train as long ─models→ join → model
 
 A method cuts its work into parts, each trained through all its epochs before the next begins: blocks of segments (full
 batch), groups of numbers (contrastive), or the whole model (baselines). The first part is the pilot: it alone is ranked
@@ -22,8 +22,7 @@ from torch import Tensor
 
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.predictor import LinkPredictor
-from procrustes_kge.models.ranking import rank
+from procrustes_kge.models.ranking import LinkPredictor, rank
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.memory import explain_out_of_memory
 from procrustes_kge.system.precision import deterministic_algorithms
@@ -38,6 +37,7 @@ HOPELESS = 2.0  # times the loss before the first step: no training comes back f
 
 Model = TypeVar("Model", bound=LinkPredictor)
 PartModel = TypeVar("PartModel", bound=LinkPredictor, covariant=True)
+LearnedModel = TypeVar("LearnedModel", bound=LinkPredictor, covariant=True)
 Learnable = TypeVar("Learnable", bound=Schedule)
 
 
@@ -45,7 +45,7 @@ class Trainer(Protocol[PartModel]):
     """Trains one part of a model."""
 
     @property
-    def start_loss(self) -> float | Float[Tensor, ""]:
+    def start_loss(self) -> float | Float[Tensor, ""] | None:
         """The loss before the first step, known after the first epoch: a loss far above it means divergence."""
 
     def epoch(self) -> float | Float[Tensor, ""]:
@@ -70,7 +70,7 @@ class Training(Protocol[Model]):
 
     @property
     def workers(self) -> int:
-        """How many of the parts after the pilot to train at once, a thread each; 0: one after another, in this thread."""
+        """How many of the parts after the pilot to train at once, a thread each; 0: one after another, in this one."""
 
     def trainer(self, part: int) -> Trainer[Model]:
         """Return an untrained trainer of a part."""
@@ -89,10 +89,10 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Learned(Generic[Model]):
+class Learned(Generic[LearnedModel]):
     """A model, for how many epochs it was trained, and the learning curve of its pilot."""
 
-    model: Model
+    model: LearnedModel
     epochs: int
     curve: tuple[Point, ...]
 
@@ -239,7 +239,7 @@ class _Loop(Generic[Model]):
         if not read and not isinstance(loss, float):  # a GPU would have to stop and wait for the number
             return None
         self.loss = float(loss)
-        if not self.loss <= HOPELESS * max(1.0, float(trainer.start_loss)):
+        if not self.loss <= HOPELESS * max(1.0, float(trainer.start_loss or 0)):
             self.stop(trainer, epoch, best, self.loss)
         return self.loss
 
@@ -288,7 +288,8 @@ class _UntilDiverged(Iterator[Model]):
     """The models of the parts; where one diverges, its last good model is the last, if it has any."""
 
     def __init__(self, models: Iterator[Model]) -> None:
-        self.models, self.problem, self.any = models, None, False
+        self.models, self.any = models, False
+        self.problem: str | None = None
 
     def __next__(self) -> Model:
         if self.problem is not None:

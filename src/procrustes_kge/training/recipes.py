@@ -16,8 +16,10 @@ from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.baseline_recipes import PUBLISHED
-from procrustes_kge.training.contrastive import Contrastive, ContrastSettings
-from procrustes_kge.training.full_batch import FitSettings, learn_full_batch
+from procrustes_kge.training.contrastive import Contrastive
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch import learn_full_batch
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import Learned, Report, run
 from procrustes_kge.training.supervised import Supervised, check_negatives
 from procrustes_kge.training.supervised_settings import OF_TRAINING, TrainSettings, baseline_settings, option_names

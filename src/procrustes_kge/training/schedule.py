@@ -1,4 +1,4 @@
-"""What every method's settings share: how long to train, when to validate, where, and what the random draws start from."""
+"""What the settings of every method share: how long to train, when to validate, where, and from which seed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ class Schedule:
     """The part of the settings that the training loop reads; each method's settings add what that method knows."""
 
     smaller: ClassVar[str] = "a smaller --dim"  # what to try where memory runs out
-    # Where a sum has many terms and no order, a GPU rounds it differently from run to run; full batch has no such sums.
     epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 100
     learning_rate: Annotated[float, "size of a step"] = 0.1
     patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 5
     validate_every: Annotated[int, "epochs between validations; 0: never validate"] = 5
     seed: Annotated[
-        int, "where random draws start: a seed repeats on one machine (a GPU may round sums otherwise, see deterministic)"
+        int,
+        "where random draws start; it repeats on the same machine (on a GPU see deterministic)",
     ] = 0
     device: Annotated[str, "cpu, cuda, cuda:1, or auto: the GPU where there is one"] = "auto"
-    deterministic: Annotated[bool, "add up in a fixed order on a GPU: a seed repeats to the last bit, more slowly"] = False
+    deterministic: Annotated[bool, "add in a fixed order on a GPU, so that a seed repeats to the last bit"] = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Literal
 
 from procrustes_kge.errors import InputError
@@ -18,7 +18,7 @@ class TrainSettings(Schedule):
 
     smaller: ClassVar[str] = "a smaller --dim or --batch, fewer --negatives, or --shared-negatives"
     model: Annotated[str, f"which baseline: {', '.join(BASELINES)}"] = "complex"
-    options: ModelOptions = BASELINES["complex"].Options()  # what the model is: `options_of` makes those of another
+    options: ModelOptions = field(default_factory=BASELINES["complex"].Options)  # what the model is
     batch: Annotated[int | Literal["full"], "queries in a step; full: as many as there are, or fit into memory"] = 1024
     negatives: Annotated[
         int | Literal["all", "kvsall"],
@@ -71,9 +71,7 @@ class TrainSettings(Schedule):
         if self.negatives == "kvsall" and self.loss == "margin":
             raise InputError("margin loss with kvsall; give --negatives a number such as 256")
         if self.label_smoothing and isinstance(self.negatives, int):
-            raise InputError(
-                f"label smoothing with {self.negatives} negatives; it is for --negatives all or kvsall"
-            )
+            raise InputError(f"label smoothing with {self.negatives} negatives; it is for --negatives all or kvsall")
         if self.negatives == "kvsall" and baseline(self.model).sees_answers:
             raise InputError(f"{self.model} would see all answers of a query at once; try --negatives all")
         if self.subsampling and self.negatives == "kvsall":

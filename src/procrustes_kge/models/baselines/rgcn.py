@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.graphs.queries import Queries, group_by_query
 from procrustes_kge.linalg import bag_sum, starts, tiled
 from procrustes_kge.models.baselines.embedded import Encoded, rows
 from procrustes_kge.models.baselines.layers import Dropout
-from procrustes_kge.models.baselines.neighbours import GraphNetwork, arrivals, weighted_sum
+from procrustes_kge.models.baselines.neighbours import GraphNetwork, weighted_sum
 from procrustes_kge.models.baselines.options import ModelOptions
 from procrustes_kge.models.baselines.random import RandomSource
 from procrustes_kge.validation import check_divides
 
 WIDEST_BLOCK = 24  # numbers in a joined block, at most: 20 for the usual 5
 QUERIES_IN_TILE = 64  # tall enough for a good product, short enough that directions of few triples waste little
-
-
-class _Queries(NamedTuple):
-    entities: Int[Tensor, " queries"]
-    directions: Int[Tensor, " queries"]
-    offsets: Int[Tensor, " queries_and_one"]
-    answers: Int[Tensor, " arrivals"]
-
-
-def _group_by_query(edges: Int[Tensor, "n 3"], entities: int, relations: int) -> _Queries:
-    """Return what arrives, grouped by query (receiver, direction), direction after direction."""
-    receivers, directions, senders = arrivals(edges, relations)
-    keys, order = (directions * entities + receivers).sort(stable=True)
-    keys, sizes = keys.unique_consecutive(return_counts=True)
-    return _Queries(keys % entities, keys // entities, starts(sizes), senders[order])
 
 
 class RGCN(GraphNetwork):
@@ -74,16 +60,17 @@ class RGCN(GraphNetwork):
         self.maps = nn.Parameter(maps.normal_(std=width**-0.5, generator=generator))
         self.edge_drop, self.query_drop = Dropout(options.edge_dropout, random), Dropout(options.query_dropout, random)
         self.draw_tables()
-        self._arrange(_group_by_query(graph.train, len(graph.entities), len(graph.relations)), graph)
+        sizes = len(graph.entities), len(graph.relations)
+        self._arrange(group_by_query(graph.train, *sizes, distinct=False), graph)
 
-    def _arrange(self, queries: _Queries, graph: Graph) -> None:
+    def _arrange(self, queries: Queries, graph: Graph) -> None:
         """Keep the queries, each in a row of a tile whose queries have one direction."""
         entities, directions = len(graph.entities), 2 * len(graph.relations)
         rows, tiles = tiled(torch.bincount(queries.directions, minlength=directions), QUERIES_IN_TILE)
-        sizes = queries.offsets.diff()
+        counts = queries.counts
         self.keep(
             senders=queries.answers,
-            offsets=starts(sizes.new_zeros(len(tiles) * QUERIES_IN_TILE).index_copy_(0, rows, sizes)),
+            offsets=starts(counts.new_zeros(len(tiles) * QUERIES_IN_TILE).index_copy_(0, rows, counts)),
             tiles=tiles,
             arriving=rows[queries.entities.argsort(stable=True)],
             arrived=starts(torch.bincount(queries.entities, minlength=entities)),
