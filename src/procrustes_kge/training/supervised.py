@@ -28,7 +28,7 @@ from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.embedded import rows, sees_answers
 from procrustes_kge.models.procrustes import Answering
 from procrustes_kge.models.ranking import rank
-from procrustes_kge.system.cuda_graphs import Captured
+from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.memory import explain_out_of_memory
 from procrustes_kge.system.precision import deterministic_algorithms, exact_products, rough_products
@@ -162,7 +162,7 @@ class _Training:
         self.known = KnownAnswers.of(graph, device=device) if settings.patience and len(graph.valid) else None
         # A recorded step is told the last of its answers over and over, which a penalty would count.
         counts_answers = settings.against == "labels" and settings.penalty != "none"
-        self.captured = Captured(self.take) if on_a_gpu and not counts_answers else None
+        self.captured = RecordedStep(self.take) if on_a_gpu and not counts_answers else None
 
     def run(self, report: Report | None) -> None:
         """Train all epochs, or until validation says that it is enough, and keep the best weights."""
