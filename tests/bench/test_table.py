@@ -26,11 +26,11 @@ from procrustes_kge.bench.table import (
     read_line,
     table_rows,
     trained,
-    write_result,
 )
 from procrustes_kge.cli import main
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.system.files import write_json_atomically
 from procrustes_kge.training.baseline_recipes import PUBLISHED
 from procrustes_kge.training.recipes import OWN, learn, recipe
 from procrustes_kge.training.supervised_settings import TrainSettings
@@ -239,7 +239,7 @@ def test_a_file_without_figures_is_told(content, tmp_path):
     ],
 )
 def test_figures_of_another_row_or_of_none_are_told(run, problem, tmp_path):
-    write_result(tmp_path / "fast-wn18rr.json", {"commit": None, "runs": [run]})
+    write_json_atomically(tmp_path / "fast-wn18rr.json", {"commit": None, "runs": [run]})
     with pytest.raises(InputError, match=rf"fast-wn18rr.json: holds no figures of a row \({problem}\); remove it"):
         read_line(Row("fast", "wn18rr"), tmp_path)
 
@@ -385,7 +385,7 @@ def test_the_command_trains_what_is_missing_and_prints_the_table(bench, tmp_path
 
 
 def test_printing_trains_nothing(bench, tmp_path):
-    write_result(
+    write_json_atomically(
         tmp_path / "mine" / "rotate-fb15k-237.json",
         {"commit": None, "runs": [run_like(0.3, recipe="rotate", dataset="fb15k-237")]},
     )
