@@ -25,7 +25,7 @@ from procrustes_kge import __version__, cli
 from procrustes_kge.cli import main
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.reading import read_graph
-from procrustes_kge.layouts.batches import TILE
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.runs.store import load, load_run, save
@@ -336,13 +336,15 @@ def test_a_time_that_is_too_short_shortens_what_is_trained(name, procrustes):
 def test_memory_bounds_what_is_trained(procrustes):
     graph, flags = read_graph("ring.tsv"), ("--device", "cpu", "--epochs", "3")
     whole = replace(recipe(DEFAULT, graph, "cpu"), epochs=3)
-    shortest = replace(whole, dim=whole.segment, chunk=TILE)
+    shortest = replace(whole, dim=whole.segment, chunk=QUERIES_PER_TILE)
     budgets = {
         "4GB": lambda settings: settings.dim == whole.dim and not 0 < settings.chunk < whole.batch,  # nothing is cut
-        f"{memory_needed(graph, replace(whole, chunk=2 * TILE)) / 1e6 + 0.001:.4f} mb": (
-            lambda settings: (settings.dim, settings.chunk) == (whole.dim, 2 * TILE)  # fewer questions at once
+        f"{memory_needed(graph, replace(whole, chunk=2 * QUERIES_PER_TILE)) / 1e6 + 0.001:.4f} mb": (
+            lambda settings: (
+                (settings.dim, settings.chunk) == (whole.dim, 2 * QUERIES_PER_TILE)
+            )  # fewer questions at once
         ),
-        f"{memory_needed(graph, replace(whole, chunk=TILE)) - 1:.0f}": (
+        f"{memory_needed(graph, replace(whole, chunk=QUERIES_PER_TILE)) - 1:.0f}": (
             lambda settings: 0 < whole.dim - settings.dim <= 2 * whole.segment  # hardly shorter vectors
         ),
         f"{memory_needed(graph, shortest) + 1:.0f}b": lambda settings: settings == shortest,

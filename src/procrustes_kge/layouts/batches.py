@@ -1,10 +1,10 @@
-"""The questions of a graph in random batches: tiles of one direction, dealt afresh every epoch on the device.
+"""The queries of a graph in random batches: tiles of one direction, dealt anew every epoch on the device.
 
-A question is a pair (entity, direction): direction r asks for tails of relation r, r + R for heads. All triples with
-the same question are one row with several answers, so a row is turned and compared once, however many answers it has:
-FB15k-237 has 544,230 ends of triples and 149,689 questions. Rows of one direction fill tiles of equal height (padded
-with rows that have no answers), so that a batch is turned in one batched product. An epoch deals rows to tiles and
-tiles to batches at random; its sizes are known beforehand, so the host waits for the device once an epoch.
+All triples with the same query (entity, direction) are one row with several answers, so a row is rotated and compared
+once, however many answers it has: FB15k-237 has 544,230 ends of triples and 149,689 queries. Rows of one direction fill
+tiles of equal height (padded with rows that have no answers), so that a batch is rotated in one batched product. An
+epoch deals rows to tiles and tiles to batches at random; its sizes are known beforehand, so the host waits for the
+device once an epoch.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from procrustes_kge.graphs.queries import Queries, group_by_query
 from procrustes_kge.linalg import tiled
 
-TILE = 16  # rows: short, since a graph of many relations pads half a tile for each
+QUERIES_PER_TILE = 16  # few, since a graph of many relations pads half a tile for each
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some tiles of questions, with all their answers."""
+    """Some tiles of queries, with all their answers."""
 
     asked: Int[Tensor, " rows"]  # the entity of each row (padding: any)
     tiles: Int[Tensor, " tiles"]  # the direction of each tile of rows
@@ -32,19 +33,23 @@ class Batch:
     answers: Int[Tensor, " answers"]  # the entity that answers
 
     def split(self, size: int) -> list[Batch]:
-        """Return batches of at most `size` questions, but at least a tile, that hold the same; a cut waits once."""
+        """Return batches of at most `size` queries, but at least a tile, that hold the same.
+
+        The host waits for the device, but not where the batch is small enough as it is.
+        """
         if len(self.asked) <= size:
             return [self]
-        tile = len(self.asked) // len(self.tiles)
-        many = max(1, size // tile)
-        starts = range(0, len(self.asked), many * tile)
-        first_rows = torch.arange(0, len(self.asked), many * tile, device=self.rows.device)
+        height = len(self.asked) // len(self.tiles)
+        tiles = max(1, size // height)
+        rows = tiles * height
+        starts = range(0, len(self.asked), rows)
+        first_rows = torch.arange(0, len(self.asked), rows, device=self.rows.device)
         cuts = [*torch.searchsorted(self.rows, first_rows).tolist(), len(self.rows)]
         return [
             Batch(
-                asked=self.asked[start : start + many * tile],
-                tiles=self.tiles[start // tile : start // tile + many],
-                counts=self.counts[start : start + many * tile],
+                asked=self.asked[start : start + rows],
+                tiles=self.tiles[number * tiles : (number + 1) * tiles],
+                counts=self.counts[start : start + rows],
                 rows=self.rows[cuts[number] : cuts[number + 1]] - start,
                 answers=self.answers[cuts[number] : cuts[number + 1]],
             )
@@ -53,77 +58,65 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Questions:
-    """Every question that a graph's triples answer, sorted by direction."""
+class QueryBatches:
+    """Every query of a graph's triples, and how an epoch deals them into batches."""
 
-    asked: Int[Tensor, " questions"]
-    direction: Int[Tensor, " questions"]
-    counts: Int[Tensor, " questions"]
-    starts: Int[Tensor, " questions"]  # where each question's answers start
-    answers: Int[Tensor, " answers"]
-    slots: Int[Tensor, " questions"]  # the row that the first, second … question gets, padding left out
+    queries: Queries
+    slots: Int[Tensor, " queries"]  # the row that the first, second … query gets, padding left out
     tiles: Int[Tensor, " tiles"]  # the direction of each tile
-    tile: int
+    height: int  # rows of a tile
 
     @classmethod
-    def of(cls, triples: Int[Tensor, "n 3"], entities: int, relations: int, tile: int = TILE) -> Questions:
-        """Collect the questions of triples, on the device where they are."""
-        head, relation, tail = triples.unbind(dim=1)
-        keys = torch.cat([relation * entities + head, (relation + relations) * entities + tail])
-        # Sorted by question; a triple that occurs twice counts once.
-        answered = (keys * entities + torch.cat([tail, head])).unique()
-        questions, counts = (answered // entities).unique_consecutive(return_counts=True)
-        direction = questions // entities
-        slots, tiles = tiled(torch.bincount(direction, minlength=2 * relations), tile)
-        return cls(
-            asked=questions % entities,
-            direction=direction,
-            counts=counts,
-            starts=counts.cumsum(0) - counts,
-            answers=answered % entities,
-            slots=slots,
-            tiles=tiles,
-            tile=tile,
-        )
+    def of(
+        cls, triples: Int[Tensor, "n 3"], entities: int, relations: int, height: int = QUERIES_PER_TILE
+    ) -> QueryBatches:
+        """Collect the queries of triples, on the device where they are; a triple that occurs twice counts once."""
+        queries = group_by_query(triples, entities, relations)
+        return cls(queries, *tiled(torch.bincount(queries.directions, minlength=2 * relations), height), height)
 
     def __len__(self) -> int:
-        return len(self.asked)
+        return len(self.queries)
 
     def steps(self, size: int) -> int:
-        """Return how many batches of about `size` questions an epoch has."""
-        return -(-len(self.tiles) // self._tiles_at_once(size))
+        """Return how many batches of about `size` queries an epoch has."""
+        return -(-len(self.tiles) // self._tiles_per_batch(size))
 
-    def _tiles_at_once(self, size: int) -> int:
-        return max(1, min(size // self.tile, len(self.tiles)))
+    def _tiles_per_batch(self, size: int) -> int:
+        return max(1, min(size // self.height, len(self.tiles)))
 
     def epoch(self, size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
-        """Yield every question once, in random batches of about `size`; without a generator, in the sorted order."""
-        place = torch.arange(len(self), device=self.asked.device)
-        dealt = torch.arange(len(self.tiles), device=self.asked.device)
-        if generator is not None:
-            draw = torch.rand(len(self), dtype=torch.float64, device=place.device, generator=generator)
-            place = (self.direction + draw).argsort()  # shuffled within each direction
-            dealt = torch.randperm(len(dealt), device=place.device, generator=generator)
-        padding = len(self)
-        rows = place.new_full((len(self.tiles) * self.tile,), padding).index_copy_(0, self.slots, place)
-        rows = rows.view(-1, self.tile)[dealt].flatten()
-        real, rows = rows < padding, rows.clamp_max(padding - 1)
-        counts = torch.where(real, self.counts[rows], 0)
-        ends = counts.cumsum(0)
-        everyone = torch.arange(len(rows), device=rows.device)
-        owner = torch.repeat_interleave(everyone, counts, output_size=len(self.answers))
-        within = torch.arange(len(owner), device=rows.device) - (ends - counts)[owner]
-        answers = self.answers[self.starts[rows[owner]] + within]
-        tiles, asked = self.tiles[dealt], self.asked[rows]
-        many = self._tiles_at_once(size)
-        height = many * self.tile
-        cuts = [0, *ends[height - 1 :: height].tolist(), len(owner)]  # the one wait of an epoch
+        """Yield every query once, in random batches of about `size`; without a generator, in the sorted order."""
+        whole = self._dealt(generator)
+        tiles = self._tiles_per_batch(size)
+        rows = tiles * self.height
+        ends = whole.counts.cumsum(0)
+        cuts = [0, *ends[rows - 1 :: rows].tolist(), len(whole.answers)]  # the one wait of an epoch
         for number in range(self.steps(size)):
-            some, mine = slice(number * height, (number + 1) * height), slice(cuts[number], cuts[number + 1])
+            mine = slice(cuts[number], cuts[number + 1])
             yield Batch(
-                asked=asked[some],
-                tiles=tiles[number * many : (number + 1) * many],
-                counts=counts[some],
-                rows=owner[mine] - number * height,
-                answers=answers[mine],
+                asked=whole.asked[number * rows : (number + 1) * rows],
+                tiles=whole.tiles[number * tiles : (number + 1) * tiles],
+                counts=whole.counts[number * rows : (number + 1) * rows],
+                rows=whole.rows[mine] - number * rows,
+                answers=whole.answers[mine],
             )
+
+    def _dealt(self, generator: torch.Generator | None) -> Batch:
+        """Return all queries as one batch: shuffled within each direction, and then tile by tile."""
+        queries, device = self.queries, self.tiles.device
+        order = torch.arange(len(self), device=device)
+        tile_order = torch.arange(len(self.tiles), device=device)
+        if generator is not None:
+            draw = torch.rand(len(self), dtype=torch.float64, device=device, generator=generator)
+            order = (queries.directions + draw).argsort()
+            tile_order = torch.randperm(len(self.tiles), device=device, generator=generator)
+        padding = len(self)
+        query_of = order.new_full((len(self.tiles) * self.height,), padding).index_copy_(0, self.slots, order)
+        query_of = query_of.view(-1, self.height)[tile_order].flatten()
+        real, query_of = query_of < padding, query_of.clamp_max(padding - 1)
+        counts = torch.where(real, queries.counts[query_of], 0)
+        everyone = torch.arange(len(query_of), device=device)
+        rows = torch.repeat_interleave(everyone, counts, output_size=len(queries.answers))
+        within = torch.arange(len(rows), device=device) - (counts.cumsum(0) - counts)[rows]
+        answers = queries.answers[queries.offsets[query_of[rows]] + within]
+        return Batch(queries.entities[query_of], self.tiles[tile_order], counts, rows, answers)

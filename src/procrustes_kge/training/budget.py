@@ -15,7 +15,7 @@ import torch
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.layouts.batches import TILE
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE
 from procrustes_kge.layouts.relational import padded_rows
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores, threads
@@ -102,8 +102,11 @@ def _within_memory(graph: Graph, settings: OwnSettings, memory: float) -> OwnSet
     for dim in range(settings.dim, 0, -settings.segment):
         tried = changed(settings, dim=dim)
         if isinstance(tried, ContrastSettings):
-            room = memory - memory_needed(graph, replace(tried, chunk=TILE))
-            chunk = TILE + max(0, int(room / _question_bytes(graph, tried))) // TILE * TILE
+            room = memory - memory_needed(graph, replace(tried, chunk=QUERIES_PER_TILE))
+            chunk = (
+                QUERIES_PER_TILE
+                + max(0, int(room / _question_bytes(graph, tried))) // QUERIES_PER_TILE * QUERIES_PER_TILE
+            )
             tried = replace(tried, chunk=min(tried.chunk, chunk) if tried.chunk else chunk)
         if memory_needed(graph, tried) <= memory:
             return tried

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.layouts.batches import TILE, Batch, Questions
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE, Batch, QueryBatches
 from procrustes_kge.linalg import nearest_orthogonal, spherise_
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.allocator import kept_memory
@@ -193,7 +193,7 @@ def questions_at_once(settings: ContrastSettings, entities: int, device: torch.d
     room = SCORES_AT_ONCE if device.type == "cpu" else SCORES_AT_ONCE_CUDA
     compared = settings.compared(entities)
     across = 8 * settings.dim + (entities if settings.negatives == "all" else 4 * compared)
-    return max(TILE, min(settings.chunk or room, room // across))
+    return max(QUERIES_PER_TILE, min(settings.chunk or room, room // across))
 
 
 class Training:
@@ -205,7 +205,7 @@ class Training:
         self.graph, self.settings, self.device = graph, settings, device
         entities, relations = len(graph.entities), len(graph.relations)
         self.generator = torch.Generator(device).manual_seed(settings.seed % 2**63)
-        self.questions = Questions.of(graph.train.to(device), entities, relations)
+        self.questions = QueryBatches.of(graph.train.to(device), entities, relations)
         warm = self.short_fit() if settings.warm_start else {"vectors": self.drawn_vectors()}
         self.learner = Learner(
             self.questions,
@@ -221,9 +221,16 @@ class Training:
             unit=settings.lengths == "unit",
             positives=settings.relations == "positives",
         )
-        rows = len(self.questions.tiles) * TILE
-        self.batch = rows if settings.batch == "full" else -(-min(int(settings.batch), rows) // TILE) * TILE
-        self.chunk = max(TILE, min(self.batch, questions_at_once(settings, entities, device)) // TILE * TILE)
+        rows = len(self.questions.tiles) * QUERIES_PER_TILE
+        self.batch = (
+            rows
+            if settings.batch == "full"
+            else -(-min(int(settings.batch), rows) // QUERIES_PER_TILE) * QUERIES_PER_TILE
+        )
+        self.chunk = max(
+            QUERIES_PER_TILE,
+            min(self.batch, questions_at_once(settings, entities, device)) // QUERIES_PER_TILE * QUERIES_PER_TILE,
+        )
         self.steps_an_epoch = self.questions.steps(self.batch)
         self.first_loss = math.nan  # before the first step
 
@@ -305,7 +312,7 @@ class Training:
             return
         before = learner.sums()
         while not self.gathered(batch):  # outside of `except`, whose traceback holds what had no room
-            self.chunk = max(TILE, self.chunk // 2 // TILE * TILE)
+            self.chunk = max(QUERIES_PER_TILE, self.chunk // 2 // QUERIES_PER_TILE * QUERIES_PER_TILE)
             going_on = f"the GPU ran out of memory; going on with {self.chunk:,} questions at once"
             warnings.warn(going_on, RuntimeWarning, stacklevel=2)
             learner.forget(before)
@@ -318,7 +325,7 @@ class Training:
             for part in batch.split(self.chunk):
                 self.learner.gather(part)
         except torch.OutOfMemoryError:
-            if self.chunk <= TILE:
+            if self.chunk <= QUERIES_PER_TILE:
                 raise
             return False
         return True

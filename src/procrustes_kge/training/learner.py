@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from procrustes_kge.layouts.batches import Batch, Questions
+from procrustes_kge.layouts.batches import Batch, QueryBatches
 from procrustes_kge.linalg import (
     completed,
     nearest_orthogonal,
@@ -97,7 +97,7 @@ class Learner:
 
     def __init__(
         self,
-        questions: Questions,
+        questions: QueryBatches,
         vectors: Float[Tensor, "entities segments width"],
         relations: int,
         objective: Objective,

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.layouts.batches import Questions
+from procrustes_kge.layouts.batches import QueryBatches
 from procrustes_kge.layouts.relational import RelationalMatrices, Relations, padded_rows
 from procrustes_kge.linalg import nearest_orthogonal, procrustes_step
 from procrustes_kge.models.procrustes import both_ways
@@ -134,7 +134,7 @@ class Likelihood:
         negatives: int | None = None,
     ) -> None:
         entities, relations = len(graph.entities), len(graph.relations)
-        self.questions = Questions.of(graph.train.to(vectors.device), entities, relations)
+        self.questions = QueryBatches.of(graph.train.to(vectors.device), entities, relations)
         objective = Objective(negatives=negatives, sigmoid=None, smoothing=0.0, decay=0.0, dropout=0.0, crowd=1.0)
         self.learner = Learner(self.questions, vectors, relations, objective, Adagrad, torch.Generator(vectors.device))
         self.nothing = self.learner.sums()
