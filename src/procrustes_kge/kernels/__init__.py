@@ -1,4 +1,4 @@
-"""Fused forms of the hot steps. Each has a plain twin that says what it computes, and that it is tested against."""
+"""Fused forms of the steps that take most time. Each has a plain twin that does the same, and is tested against it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor
 
-from procrustes_kge.layouts.fused import Strips
+from procrustes_kge.layouts.fused import FusedLayout
 
 WIDEST = 64  # numbers in a segment: larger matrices do not fit into the registers of a program
 WIDEST_GROUP = 32  # numbers whose distance is one of several: their loop is unrolled
@@ -47,10 +47,10 @@ def _compiles(device: torch.device) -> bool:
     try:
         from procrustes_kge.kernels.full_batch import FusedSegments
 
-        strips = Strips.of(torch.zeros(1, 3, dtype=torch.int64, device=device), 1, 1)
-        small = FusedSegments(torch.ones(1, 1, 16, device=device), strips)
+        layout = FusedLayout.of(torch.zeros(1, 3, dtype=torch.int64, device=device), 1, 1)
+        small = FusedSegments(torch.ones(1, 1, 16, device=device), layout)
         small.train_epoch(0.1, translate=False, by_norm=False, adam=False, near=0.1)
-    except Exception as error:  # whatever it is, plain PyTorch does the same work
+    except Exception as error:  # whichever it is: plain PyTorch does the same work
         warnings.warn(f"training in plain PyTorch, as no kernel can be built: {error}", RuntimeWarning, stacklevel=2)
         return False
     return True

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 FEW = 4  # up to so many, a gradient is summed number by number; from there on by products
-TILE = 64  # rows of each side
+ROWS_PER_SIDE = 64  # of a tile of pairs
 
 
 def summed_lengths(queries: Float[Tensor, "b d"], entities: Float[Tensor, "n d"], group: int) -> Float[Tensor, "b n"]:
@@ -30,9 +30,10 @@ class _SummedLengths(torch.autograd.Function):
         context.save_for_backward(ours, theirs)
         context.group = group
         total = queries.new_empty(len(queries), len(entities))
-        grid = triton.cdiv(len(entities), TILE), triton.cdiv(len(queries), TILE)  # the first may be the longer
+        # The first may be the longer.
+        grid = triton.cdiv(len(entities), ROWS_PER_SIDE), triton.cdiv(len(queries), ROWS_PER_SIDE)
         with torch.cuda.device_of(queries):
-            _compare[grid](ours, theirs, total, *total.shape, len(ours) // group, GROUP=group, TILE=TILE)
+            _compare[grid](ours, theirs, total, *total.shape, len(ours) // group, GROUP=group, TILE=ROWS_PER_SIDE)
         return total
 
     @staticmethod
@@ -53,7 +54,7 @@ def _pulled(
 ) -> Float[Tensor, "b d"]:
     """Return Σ_n w (q_g − t_g) / ‖q_g − t_g‖ for one side of all pairs."""
     pull = ours.new_empty(ours.T.shape)
-    grid = triton.cdiv(len(pull), TILE), len(ours) // group
+    grid = triton.cdiv(len(pull), ROWS_PER_SIDE), len(ours) // group
     wide = max(16, triton.next_power_of_2(group))
     with torch.cuda.device_of(ours):
         _pull[grid](
@@ -61,8 +62,8 @@ def _pulled(
             GROUP=group,
             WIDE=wide,
             FEW=FEW,
-            ROWS=TILE,
-            TILE=TILE if group <= FEW else TILE // 2,
+            ROWS=ROWS_PER_SIDE,
+            TILE=ROWS_PER_SIDE if group <= FEW else ROWS_PER_SIDE // 2,
         )
     return pull
 

@@ -1,10 +1,10 @@
-"""One full-batch epoch on the GPU in five kernels: what `fit.train_epoch` does, with few trips through memory.
+"""One full-batch epoch on the GPU in five kernels: what `train_epoch` of `fit` does, with few trips through memory.
 
-    spherise ─ covary: M ─ solve: Q, shifts ─ turn: where questions want their entity ─ arrive: sums, step, centre
+    spherise ─ covary: M ─ solve: Q, shifts ─ rotate: where queries want their entity ─ arrive: sums, step, centre
 
-A program goes through a strip of questions, or moves some entities. All programs of a segment run side by side, so that
-its few megabytes stay in the cache of the GPU however often rows are gathered. Every sum has a fixed order: results
-repeat.
+A program goes through a workload of queries, or moves some entities. All programs of a segment run side by side, so
+that its few megabytes stay in the cache of the GPU however often rows are gathered. Every sum has a fixed order:
+results repeat.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-from procrustes_kge.layouts.fused import TILE, Strips
+from procrustes_kge.layouts.fused import ROWS_PER_FUSED_TILE, FusedLayout
 from procrustes_kge.linalg import LIFT, LIFTS, POLISH, POLISHES
 
-# By the step that is taken: how many entities a program moves, and with how many warps.
-ENTITIES = {"turn": 16, "adam": 32}
-WARPS = {"turn": 1, "adam": 4}
+# By optimiser: how many entities a program moves, and with how many warps.
+ENTITIES_PER_PROGRAM = {"turn": 16, "adam": 32}
+WARPS_PER_PROGRAM = {"turn": 1, "adam": 4}
 
 
 class Scratch:
-    """Room for what lies between the kernels of one epoch; blocks that are trained one after another may share it."""
+    """Memory for what one kernel hands to the next; blocks that are trained one after another may share it."""
 
-    def __init__(self, strips: Strips, segments: int, width: int, device: torch.device) -> None:
-        self.covariances = torch.empty(segments, strips.asking_tails, width, width, device=device)
-        self.sums = torch.empty(segments, strips.asking_tails, 2, width, device=device)
-        self.rotations = torch.empty(segments, strips.relations, width, width, device=device)
-        self.residuals = torch.empty(segments, strips.relations, device=device)
-        self.shifts = torch.empty(segments, 2 * strips.relations, width, device=device)
-        self.pulls = torch.empty(segments, strips.asked.numel(), width, device=device)
+    def __init__(self, layout: FusedLayout, segments: int, width: int, device: torch.device) -> None:
+        self.covariances = torch.empty(segments, layout.tail_workloads, width, width, device=device)
+        self.sums = torch.empty(segments, layout.tail_workloads, 2, width, device=device)
+        self.rotations = torch.empty(segments, layout.relations, width, width, device=device)
+        self.residuals = torch.empty(segments, layout.relations, device=device)
+        self.shifts = torch.empty(segments, 2 * layout.relations, width, device=device)
+        self.pulls = torch.empty(segments, layout.places, width, device=device)
 
     @staticmethod
-    def numbers(strips: Strips, width: int) -> int:
+    def numbers(layout: FusedLayout, width: int) -> int:
         """Return how many numbers it holds for a segment."""
-        relations, matrix = strips.relations, width * width
-        return strips.asking_tails * (matrix + 2 * width) + relations * (matrix + 1 + 2 * width) + strips.places * width
+        relations, matrix = layout.relations, width * width
+        covariances = layout.tail_workloads * (matrix + 2 * width)
+        return covariances + relations * (matrix + 1 + 2 * width) + layout.places * width
 
 
 class FusedSegments:
@@ -52,16 +53,16 @@ class FusedSegments:
     """
 
     def __init__(
-        self, vectors: Float[Tensor, "segments entities width"], strips: Strips, scratch: Scratch | None = None
+        self, vectors: Float[Tensor, "segments entities width"], layout: FusedLayout, scratch: Scratch | None = None
     ) -> None:
         segments, _, width = vectors.shape
-        self.vectors, self.strips = vectors, strips
-        self.scratch = scratch or Scratch(strips, segments, width, vectors.device)
+        self.vectors, self.layout = vectors, layout
+        self.scratch = scratch or Scratch(layout, segments, width, vectors.device)
         self.centres, self.taken = vectors.mean(dim=1), 0
 
     @cached_property
     def moments(self) -> tuple[Float[Tensor, "segments entities width"], Float[Tensor, "segments entities width"]]:
-        """What Adam remembers of every number; not made for the other step."""
+        """What Adam remembers of every number; not made for the other optimiser."""
         return torch.zeros_like(self.vectors), torch.zeros_like(self.vectors)
 
     def train_epoch(
@@ -70,7 +71,7 @@ class FusedSegments:
         """Train one epoch in place, and return the loss that it started from."""
         with torch.cuda.device_of(self.vectors):  # Triton launches on the current device
             weights = self._solve(translate, by_norm)
-            self._turn(weights, translate, by_norm)
+            self._rotate(weights, translate, by_norm)
             self._move(weights, rate, by_norm, adam, near)
         residuals = self.scratch.residuals[: len(self.vectors)]
         return residuals.sqrt().sum(dim=1) if by_norm else residuals.sum(dim=1) / 2
@@ -83,25 +84,26 @@ class FusedSegments:
 
     @property
     def rows(self) -> tuple[Tensor, ...]:
-        """The questions, as kernels read them."""
-        return self.strips.answers, self.strips.tiles, self.strips.strips, self.strips.counts
+        """The queries, as kernels read them."""
+        return self.layout.answers, self.layout.tiles, self.layout.workloads, self.layout.counts
 
     def _solve(self, translate: bool, by_norm: bool) -> Float[Tensor, "segments relations"]:
         """Spherise, solve all relations, and return the weight of each."""
-        vectors, strips, scratch, precision = self.vectors, self.strips, self.scratch, torch.finfo(torch.float32)
+        vectors, layout, scratch, precision = self.vectors, self.layout, self.scratch, torch.finfo(torch.float32)
         segments, entities, _ = vectors.shape
-        _spherise[(triton.cdiv(entities, TILE), segments)](vectors, self.centres, entities, **self.shape, ROWS=TILE)
-        _covary[(strips.asking_tails, segments)](
-            *(vectors, *self.rows, strips.asked, scratch.covariances, scratch.sums, entities),
+        grid = triton.cdiv(entities, ROWS_PER_FUSED_TILE), segments
+        _spherise[grid](vectors, self.centres, entities, **self.shape, ROWS=ROWS_PER_FUSED_TILE)
+        _covary[(layout.tail_workloads, segments)](
+            *(vectors, *self.rows, layout.asked, scratch.covariances, scratch.sums, entities),
             **self.shape,
-            ROWS=TILE // 2,
-            TILE=TILE,
+            ROWS=ROWS_PER_FUSED_TILE // 2,
+            TILE=ROWS_PER_FUSED_TILE,
             num_warps=2,
         )
-        _solve[(strips.relations, segments)](
-            *(scratch.covariances, scratch.sums, strips.bags, strips.triples),
+        _solve[(layout.relations, segments)](
+            *(scratch.covariances, scratch.sums, layout.workload_offsets, layout.triples),
             *(scratch.rotations, scratch.shifts, scratch.residuals),
-            *(strips.asking_tails, *LIFT, *POLISH, precision.eps**0.5, precision.tiny),
+            *(layout.tail_workloads, *LIFT, *POLISH, precision.eps**0.5, precision.tiny),
             **self.shape,
             LIFTS=LIFTS,
             POLISHES=POLISHES,
@@ -111,17 +113,17 @@ class FusedSegments:
         residuals = scratch.residuals[:segments]
         if not by_norm:
             return residuals  # not read
-        noise = 10 * precision.eps * strips.triples.clamp_min(1)
+        noise = 10 * precision.eps * layout.triples.clamp_min(1)
         return torch.where(residuals > noise, residuals.clamp_min(precision.eps).rsqrt(), 0)
 
-    def _turn(self, weights: Float[Tensor, "segments relations"], translate: bool, by_norm: bool) -> None:
-        """Write down where every question wants its entity."""
-        strips, scratch = self.strips, self.scratch
-        _turn[(len(strips.strips), len(self.vectors))](
+    def _rotate(self, weights: Float[Tensor, "segments relations"], translate: bool, by_norm: bool) -> None:
+        """Compute where every query wants its entity."""
+        layout, scratch = self.layout, self.scratch
+        _rotate[(len(layout.workloads), len(self.vectors))](
             *(self.vectors, *self.rows, scratch.rotations, scratch.shifts, weights, scratch.pulls),
-            *(strips.entities, strips.places, strips.relations),
+            *(layout.entities, layout.places, layout.relations),
             **self.shape,
-            TILE=TILE,
+            TILE=ROWS_PER_FUSED_TILE,
             TRANSLATE=translate,
             BY_NORM=by_norm,
         )
@@ -129,20 +131,20 @@ class FusedSegments:
     def _move(
         self, weights: Float[Tensor, "segments relations"], rate: float, by_norm: bool, adam: bool, near: float
     ) -> None:
-        """Move every entity, and sum up where all are then."""
-        (segments, entities, width), strips, step = self.vectors.shape, self.strips, "adam" if adam else "turn"
+        """Move every entity, and sum up all vectors then."""
+        (segments, entities, width), layout, step = self.vectors.shape, self.layout, "adam" if adam else "turn"
         self.taken += 1
         grown = 1 - 0.9**self.taken, 1 - 0.999**self.taken
-        parts = self.vectors.new_empty(segments, triton.cdiv(entities, ENTITIES[step]), width)
+        parts = self.vectors.new_empty(segments, triton.cdiv(entities, ENTITIES_PER_PROGRAM[step]), width)
         _arrive[(parts.shape[1], segments)](
-            *(self.vectors, self.scratch.pulls, strips.arrivals, strips.arriving, strips.degrees, weights),
+            *(self.vectors, self.scratch.pulls, layout.arrivals, layout.arriving, layout.degrees, weights),
             *(self.moments if adam else (parts, parts)),
-            *(parts, entities, strips.places, strips.relations, rate, near, *grown, torch.finfo(torch.float32).tiny),
+            *(parts, entities, layout.places, layout.relations, rate, near, *grown, torch.finfo(torch.float32).tiny),
             **self.shape,
-            ROWS=ENTITIES[step],
+            ROWS=ENTITIES_PER_PROGRAM[step],
             BY_NORM=by_norm,
             ADAM=adam,
-            num_warps=WARPS[step],
+            num_warps=WARPS_PER_PROGRAM[step],
         )
         torch.sum(parts, dim=1, out=self.centres).div_(entities)
 
@@ -180,16 +182,16 @@ def _answer_sums(
 
 @triton.jit
 def _covary(
-    vectors, answers, tiles, strips, counts, asked, covariances, sums, entities,
+    vectors, answers, tiles, workloads, counts, asked, covariances, sums, entities,
     WIDTH: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr,
 ):  # fmt: skip
-    """Of a strip that asks for tails: Σ x_qᵀ A_q, and the sums of its tails and, once for each tail, its heads."""
-    strip, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    """Of a workload of queries for tails: Σ x_qᵀ A_q, and the sums of its tails and, once for each tail, its heads."""
+    workload, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
     table, columns = vectors + segment * entities * WIDTH, tl.arange(0, WIDE)
     real = columns < WIDTH
     covariance = tl.zeros((WIDE, WIDE), dtype=tl.float32)
     tails, heads = tl.zeros((WIDE,), dtype=tl.float32), tl.zeros((WIDE,), dtype=tl.float32)
-    for begin in range(tl.load(strips + 3 * strip) * TILE, tl.load(strips + 3 * strip + 1) * TILE, ROWS):
+    for begin in range(tl.load(workloads + 3 * workload) * TILE, tl.load(workloads + 3 * workload + 1) * TILE, ROWS):
         lane = begin % TILE + tl.arange(0, ROWS)
         row = begin + tl.arange(0, ROWS)
         entity, count = tl.load(asked + row), tl.load(counts + row)
@@ -199,7 +201,7 @@ def _covary(
         tails += tl.sum(total, axis=0)
         heads += tl.sum(count.to(tl.float32)[:, None] * own, axis=0)
         covariance = tl.dot(tl.trans(own), total, covariance, input_precision="tf32x3")
-    at = segment * tl.num_programs(0) + strip
+    at = segment * tl.num_programs(0) + workload
     inside = covariances + at * WIDTH * WIDTH + columns[:, None] * WIDTH + columns[None, :]
     tl.store(inside, covariance, mask=real[:, None] & real[None, :])
     tl.store(sums + at * 2 * WIDTH + columns, tails, mask=real)
@@ -207,17 +209,17 @@ def _covary(
 
 
 @triton.jit
-def _polynomial(turned, a, b, c):
+def _polynomial(matrix, a, b, c):
     """Return a·x + b·x³ + c·x⁵ of the singular values."""
-    gram = tl.dot(tl.trans(turned), turned, input_precision="tf32x3")
+    gram = tl.dot(tl.trans(matrix), matrix, input_precision="tf32x3")
     inner = b * gram + c * tl.dot(gram, gram, input_precision="tf32x3")
-    return a * turned + tl.dot(turned, inner, input_precision="tf32x3")
+    return a * matrix + tl.dot(matrix, inner, input_precision="tf32x3")
 
 
 @triton.jit
 def _solve(
-    covariances, sums, bags, triples, rotations, shifts, residuals, asking_tails, lift_a, lift_b, lift_c, polish_a,
-    polish_b, polish_c, eps, tiny,
+    covariances, sums, workload_offsets, triples, rotations, shifts, residuals, tail_workloads,
+    lift_a, lift_b, lift_c, polish_a, polish_b, polish_c, eps, tiny,
     WIDTH: tl.constexpr, WIDE: tl.constexpr, LIFTS: tl.constexpr, POLISHES: tl.constexpr, TRANSLATE: tl.constexpr,
 ):  # fmt: skip
     """Solve one relation of one segment: Q by products of M, the shifts of both ways, and ‖H Q + b − T‖²."""
@@ -228,8 +230,8 @@ def _solve(
     inside = columns[:, None] * WIDTH + columns[None, :]
     matrix = tl.zeros((WIDE, WIDE), dtype=tl.float32)
     tails, heads = tl.zeros((WIDE,), dtype=tl.float32), tl.zeros((WIDE,), dtype=tl.float32)
-    for strip in range(tl.load(bags + relation), tl.load(bags + relation + 1)):
-        at = segment * asking_tails + strip
+    for workload in range(tl.load(workload_offsets + relation), tl.load(workload_offsets + relation + 1)):
+        at = segment * tail_workloads + workload
         matrix += tl.load(covariances + at * WIDTH * WIDTH + inside, mask=square, other=0.0)
         tails += tl.load(sums + at * 2 * WIDTH + columns, mask=real, other=0.0)
         heads += tl.load(sums + (at * 2 + 1) * WIDTH + columns, mask=real, other=0.0)
@@ -242,47 +244,47 @@ def _solve(
         length -= count * (tl.sum(heads * heads, axis=0) + tl.sum(tails * tails, axis=0))
     size = tl.maximum(tl.sqrt(tl.sum(tl.sum(matrix * matrix, axis=1), axis=0)), 1.0)
     sign = tl.where(columns % 2 == 0, 1.0, -1.0)
-    turned = matrix + tl.where((columns[:, None] == columns[None, :]) & square, eps * size * sign[:, None], 0.0)
-    turned /= tl.maximum(tl.sqrt(tl.sum(tl.sum(turned * turned, axis=1), axis=0)), tiny)
+    rotation = matrix + tl.where((columns[:, None] == columns[None, :]) & square, eps * size * sign[:, None], 0.0)
+    rotation /= tl.maximum(tl.sqrt(tl.sum(tl.sum(rotation * rotation, axis=1), axis=0)), tiny)
     for _ in range(LIFTS):
-        turned = _polynomial(turned, lift_a, lift_b, lift_c)
+        rotation = _polynomial(rotation, lift_a, lift_b, lift_c)
     for _ in range(POLISHES):
-        turned = _polynomial(turned, polish_a, polish_b, polish_c)
+        rotation = _polynomial(rotation, polish_a, polish_b, polish_c)
     at = segment * relations + relation
-    tl.store(rotations + at * WIDTH * WIDTH + inside, turned, mask=square)
-    left = length - 2 * tl.sum(tl.sum(turned * matrix, axis=1), axis=0)
+    tl.store(rotations + at * WIDTH * WIDTH + inside, rotation, mask=square)
+    left = length - 2 * tl.sum(tl.sum(rotation * matrix, axis=1), axis=0)
     tl.store(residuals + at, tl.maximum(left, 0.0))
     if TRANSLATE:
         back = shifts + (2 * segment * relations + relation) * WIDTH + columns
-        tl.store(back, heads - tl.sum(tails[None, :] * turned, axis=1), mask=real)
-        tl.store(back + relations * WIDTH, tails - tl.sum(heads[:, None] * turned, axis=0), mask=real)
+        tl.store(back, heads - tl.sum(tails[None, :] * rotation, axis=1), mask=real)
+        tl.store(back + relations * WIDTH, tails - tl.sum(heads[:, None] * rotation, axis=0), mask=real)
 
 
 @triton.jit
-def _turn(
-    vectors, answers, tiles, strips, counts, rotations, shifts, weights, pulls, entities, places, relations,
+def _rotate(
+    vectors, answers, tiles, workloads, counts, rotations, shifts, weights, pulls, entities, places, relations,
     WIDTH: tl.constexpr, WIDE: tl.constexpr, TILE: tl.constexpr, TRANSLATE: tl.constexpr, BY_NORM: tl.constexpr,
 ):  # fmt: skip
-    """Say where the rows of a strip want the entity they ask about: Σ (t − b) Qᵀ for heads, Σ (h Q + b) for tails."""
-    strip, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    """Compute where the rows of a workload want their entity: a head at Σ (t − b) Qᵀ, a tail at Σ (h Q + b)."""
+    workload, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
     table, lane, columns = vectors + segment * entities * WIDTH, tl.arange(0, TILE), tl.arange(0, WIDE)
     real = columns < WIDTH
-    direction = tl.load(strips + 3 * strip + 2)
+    direction = tl.load(workloads + 3 * workload + 2)
     at = segment * relations + direction % relations
     # Qᵀ for rows that ask for tails (they pull at the head), Q for the others: read along rows or along columns.
     down, across = tl.where(direction < relations, 1, WIDTH), tl.where(direction < relations, WIDTH, 1)
     inside = rotations + at * WIDTH * WIDTH + columns[:, None] * down + columns[None, :] * across
-    turn = tl.load(inside, mask=real[:, None] & real[None, :], other=0.0)
+    rotation = tl.load(inside, mask=real[:, None] & real[None, :], other=0.0)
     if TRANSLATE:
         shift = tl.load(shifts + (2 * segment * relations + direction) * WIDTH + columns, mask=real, other=0.0)
     if BY_NORM:
         weight = tl.load(weights + at)
-        turn *= weight
+        rotation *= weight
         if TRANSLATE:
             shift *= weight
-    for tile in range(tl.load(strips + 3 * strip), tl.load(strips + 3 * strip + 1)):
+    for tile in range(tl.load(workloads + 3 * workload), tl.load(workloads + 3 * workload + 1)):
         total = _answer_sums(table, answers, tiles, tile, lane, WIDTH, WIDE, TILE, TILE, 1)
-        out = tl.dot(total, turn, input_precision="tf32x3")
+        out = tl.dot(total, rotation, input_precision="tf32x3")
         count = tl.load(counts + tile * TILE + lane)
         if TRANSLATE:
             out += count.to(tl.float32)[:, None] * shift[None, :]
@@ -296,7 +298,7 @@ def _arrive(
     near, grown_mean, grown_square, tiny,
     WIDTH: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, BY_NORM: tl.constexpr, ADAM: tl.constexpr,
 ):  # fmt: skip
-    """Sum what the rows of some entities want, move the entities, and add up where they are then."""
+    """Sum where the rows of some entities want them, move the entities, and add up their vectors then."""
     program, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
     entity, columns = program * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDE)
     there, real = entity < entities, columns < WIDTH

@@ -22,8 +22,9 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph, split_graph
 from procrustes_kge.graphs.known_answers import KnownAnswers
 from procrustes_kge.kernels import can_fuse
-from procrustes_kge.layouts.fused import Strips
-from procrustes_kge.layouts.relational import RelationalMatrices, Relations, busiest_first, padded_rows
+from procrustes_kge.layouts.arranged import ArrangedTriples
+from procrustes_kge.layouts.fused import FusedLayout
+from procrustes_kge.layouts.relational import RelationalMatrices, Relations, padded_rows
 from procrustes_kge.linalg import nearest_orthogonal, nearest_orthogonal_by_products, spherise, spherise_
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.models.ranking import rank
@@ -114,11 +115,11 @@ class Segments:
             vectors[row].normal_(generator=torch.Generator(device).manual_seed(mixed))
         return cls(numbers, vectors, vectors.new_zeros(len(numbers)))
 
-    def fuse(self, strips: Strips, scratch: Scratch) -> None:
+    def fuse(self, layout: FusedLayout, scratch: Scratch) -> None:
         """Have the kernels train these segments, in place."""
         from procrustes_kge.kernels.full_batch import FusedSegments
 
-        self.fused = FusedSegments(self.vectors, strips, scratch)
+        self.fused = FusedSegments(self.vectors, layout, scratch)
 
     @cached_property
     def adam(self) -> Adam:
@@ -133,7 +134,7 @@ class Segments:
 
 
 def train_epoch(
-    segments: Segments, matrices: RelationalMatrices, settings: FitSettings, room: Tensor | None = None
+    segments: Segments, matrices: RelationalMatrices, settings: FitSettings, buffer: Tensor | None = None
 ) -> None:
     """Train one epoch in place; `segments.loss` is then the loss that the epoch started from."""
     vectors = spherise_(segments.vectors)
@@ -146,7 +147,7 @@ def train_epoch(
         weights = _inverse_norms(relations, matrices)
         mass = matrices.mass(weights)
         segments.loss = relations.residuals.sqrt().sum(dim=1)
-    pull = matrices.pull(vectors, relations, weights, room)
+    pull = matrices.pull(vectors, relations, weights, buffer)
     if settings.step == "adam":
         segments.adam(vectors, mass * vectors - pull, settings.learning_rate)
     else:
@@ -209,19 +210,12 @@ def check_trainable(graph: Graph) -> None:
 
 
 class FullBatch:
-    """One call of `fit`: the arranged triples, the blocks of segments, and how far they have come.
-
-    Entities are trained in the order of how often they are asked about: those that are read together lie together.
-    """
+    """One call of `fit`: the arranged triples, the blocks of segments, and how far they have come."""
 
     def __init__(self, graph: Graph, settings: FitSettings, device: torch.device, report: Report | None) -> None:
         self.graph, self.settings, self.device, self.report = graph, settings, device, report
-        triples = graph.train.to(device)
-        self.order, self.places = busiest_first(triples, len(graph.entities))
-        self.triples = triples.clone()
-        self.triples[:, [0, 2]] = self.places[triples[:, [0, 2]]]
-        self.rooms: list[Tensor] = []  # one for each core: new memory is slow, since the system clears it first
-        self.arranged: dict[int, RelationalMatrices] = {}
+        self.arranged = ArrangedTriples.of(graph.train.to(device), len(graph.entities), len(graph.relations))
+        self.buffers: list[Tensor] = []  # one for each core: new memory is slow, since the system clears it first
         self.pilot = min(settings.segments, max(1, settings.pilot // settings.segment))
         self.epochs, self.done = settings.epochs, 0
         self.loss: float | None = None
@@ -248,7 +242,7 @@ class FullBatch:
                 give_back()
             starts = (self.start(numbers) for numbers in self.blocks(range(first, settings.segments)))
             for block in self.over_blocks(partial(self.advance, goal=self.epochs), starts):
-                vectors[:, list(block.numbers)] = self.in_graph_order(spherise(block.vectors))
+                vectors[:, list(block.numbers)] = self.arranged.in_graph_order(spherise(block.vectors))
         finally:
             self.stopped.set()  # an interrupted training does not wait for its workers to finish
         self.tell(self.epochs * settings.segments - self.done, self.epochs)
@@ -281,8 +275,8 @@ class FullBatch:
         vectors = torch.empty(len(names[0]), self.pilot, self.settings.segment, device=self.device)
 
         def solved(block: Segments) -> Relations:
-            matrices, points = self.matrices(len(block.numbers)), spherise(block.vectors)
-            vectors[:, list(block.numbers)] = self.in_graph_order(points)
+            matrices, points = self.arranged.matrices(len(block.numbers)), spherise(block.vectors)
+            vectors[:, list(block.numbers)] = self.arranged.in_graph_order(points)
             return matrices.solve(points, _polar(points), self.settings.translate)
 
         parts = list(self.over_blocks(solved, blocks))
@@ -309,30 +303,24 @@ class FullBatch:
         """Return untrained segments."""
         settings = self.settings
         block = Segments.start(numbers, len(self.graph.entities), settings.segment, settings.seed, self.device)
-        block.vectors = block.vectors[:, self.order]
-        if self.strips is not None and self.scratch is not None:
-            block.fuse(self.strips, self.scratch)
+        block.vectors = self.arranged.in_order(block.vectors)
+        if self.layout is not None and self.scratch is not None:
+            block.fuse(self.layout, self.scratch)
         return block
-
-    def in_graph_order(
-        self, vectors: Float[Tensor, "segments entities width"]
-    ) -> Float[Tensor, "entities segments width"]:
-        """Return vectors in the order of the graph's entities."""
-        return vectors[:, self.places].transpose(0, 1)
 
     def train_epoch(self, block: Segments) -> None:
         """Train one epoch in place."""
         if block.fused is not None:
             train_epoch_fused(block, self.settings)
             return
-        matrices = self.matrices(len(block.numbers))
+        matrices = self.arranged.matrices(len(block.numbers))
         try:
-            room = self.rooms.pop()
+            buffer = self.buffers.pop()
         except IndexError:
-            room = matrices.room(block.vectors)
-        train_epoch(block, matrices, self.settings, room)
+            buffer = matrices.buffer(block.vectors)
+        train_epoch(block, matrices, self.settings, buffer)
         if self.device.type == "cpu":
-            self.rooms.append(room)
+            self.buffers.append(buffer)
 
     def advance(self, block: Segments, goal: int) -> Segments:
         """Train a block up to the goal's epoch, in place."""
@@ -367,37 +355,29 @@ class FullBatch:
         # Of all memory, not of what is free: the same blocks every time, and so the same sums.
         room = torch.cuda.get_device_properties(self.device).total_memory // 4
         width, tables = self.settings.segment, 8 * self.settings.segment * len(self.graph.entities)
-        if self.strips is not None:
+        if self.layout is not None:
             from procrustes_kge.kernels.full_batch import Scratch
 
-            return max(1, min(MOST_AT_ONCE, room // (4 * (tables + Scratch.numbers(self.strips, width)))))
-        rows, tiles = padded_rows(len(self.triples), len(self.graph.relations))
+            return max(1, min(MOST_AT_ONCE, room // (4 * (tables + Scratch.numbers(self.layout, width)))))
+        rows, tiles = padded_rows(len(self.graph.train), len(self.graph.relations))
         numbers = tables + 4 * width * rows + width**2 * (tiles + 4 * len(self.graph.relations))
         return max(1, room // (4 * numbers + 32 * rows))
 
     @cached_property
-    def strips(self) -> Strips | None:
+    def layout(self) -> FusedLayout | None:
         """The triples arranged for the fused kernels, where those run."""
-        sizes = len(self.graph.entities), len(self.graph.relations)
-        return Strips.of(self.triples, *sizes) if can_fuse(self.device, self.settings.segment, sizes[0]) else None
+        fuses = can_fuse(self.device, self.settings.segment, len(self.graph.entities))
+        return self.arranged.fused if fuses else None
 
     @cached_property
     def scratch(self) -> Scratch | None:
         """Room that the blocks share on their turn, where kernels train them."""
-        if self.strips is None:
+        if self.layout is None:
             return None
         from procrustes_kge.kernels.full_batch import Scratch
 
         most = min(self.block_size(), self.settings.segments)
-        return Scratch(self.strips, most, self.settings.segment, self.device)
-
-    def matrices(self, segments: int) -> RelationalMatrices:
-        """Return the triples arranged for blocks of this many segments, made once."""
-        with self.lock:
-            if segments not in self.arranged:
-                sizes = (len(self.graph.entities), len(self.graph.relations))
-                self.arranged[segments] = RelationalMatrices.of(self.triples, *sizes, segments)
-            return self.arranged[segments]
+        return Scratch(self.layout, most, self.settings.segment, self.device)
 
     def over_blocks(self, work: Callable[[Segments], Result], blocks: Iterable[Segments]) -> Iterator[Result]:
         """Yield work(block) in order: on the CPU a block per core, on the GPU one after another."""

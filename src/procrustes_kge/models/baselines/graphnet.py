@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding_bag
 
-from procrustes_kge.layouts.relational import TILE
+from procrustes_kge.layouts.relational import ROWS_PER_TILE
 from procrustes_kge.linalg import bag_sum, cut, run_sum, starts, tiled
 from procrustes_kge.models.baselines.embedded import ChannelNorm, Embedded, Encoded, Filters, rows
 from procrustes_kge.validation import check_divides, check_numbers, check_odd
@@ -111,10 +111,10 @@ class RGCN(Connected):
         order = key.argsort(stable=True)
         questions, sizes = key[order].unique_consecutive(return_counts=True)
         asking = questions % entities
-        rows, tiles = tiled(torch.bincount(questions // entities, minlength=ways), TILE)
+        rows, tiles = tiled(torch.bincount(questions // entities, minlength=ways), ROWS_PER_TILE)
         self.keep(
             senders=senders[order],
-            offsets=starts(sizes.new_zeros(len(tiles) * TILE).index_copy_(0, rows, sizes)),
+            offsets=starts(sizes.new_zeros(len(tiles) * ROWS_PER_TILE).index_copy_(0, rows, sizes)),
             tiles=tiles,
             arriving=rows[asking.argsort(stable=True)],
             arrived=starts(torch.bincount(asking, minlength=entities)),
@@ -143,7 +143,7 @@ class RGCN(Connected):
         maps = joined(maps)
         turns = rows(maps.flatten(1), self.tiles).unflatten(1, maps.shape[1:]).unbind(dim=1)
         # Block after block: to treat them as one batch, all rows would be copied into its order and back.
-        parts = sums.view(-1, TILE, sums.shape[1]).split(maps.shape[-1], dim=-1)
+        parts = sums.view(-1, ROWS_PER_TILE, sums.shape[1]).split(maps.shape[-1], dim=-1)
         turned = torch.cat([part @ turn for part, turn in zip(parts, turns, strict=True)], dim=-1)
         return bag_sum(turned.view(sums.shape), self.arriving, self.arrived)
 
