@@ -36,7 +36,8 @@ from procrustes_kge.system.files import (
     write_json,
     write_names,
 )
-from procrustes_kge.system.footprint import Footprint, processor_name
+from procrustes_kge.system.footprint import Footprint
+from procrustes_kge.system.machine import processor_name
 from procrustes_kge.training.recipes import METHODS, Settings
 from procrustes_kge.training.restoring import restore_relations
 from procrustes_kge.training.supervised import Trained, built
