@@ -93,7 +93,7 @@ def test_a_step_that_waits_is_never_recorded(rates, monkeypatch):
     assert not step.records
 
 
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+on_a_gpu = pytest.mark.gpu
 
 
 @on_a_gpu
