@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
-pytest.importorskip("triton", reason="Triton is not installed; pip install 'procrustes-kge[kernels]' brings it")
+pytest.importorskip("triton", reason="Triton is not installed; `make check` installs it")
 
 import triton.runtime.interpreter as interpreter
 
@@ -26,6 +26,7 @@ from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.training.full_batch import NEARLY_THERE, FitSettings, Segments, fit, train_epoch
 from toys import random_graph, rotated_graph
 
+pytestmark = pytest.mark.gpu if torch.cuda.is_available() else pytest.mark.slow
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 _patched = interpreter._patch_lang_tensor
 

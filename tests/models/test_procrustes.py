@@ -432,9 +432,7 @@ def test_vectors_of_another_graph_are_refused(count):
 
 
 @every_model
-@pytest.mark.parametrize(
-    "device", ["cpu", pytest.param("cuda", marks=pytest.mark.skipif("not torch.cuda.is_available()"))]
-)
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def test_a_model_answers_alike_on_every_device(name, device):
     model, graph = made(name)
     moved = model.to(device)

@@ -382,7 +382,7 @@ def test_a_table_that_no_memory_holds_is_refused():
         fit(rotated_graph(), FitSettings(dim=10**15, device="cpu"))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.gpu
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_a_gpu_repeats_bit_for_bit(deterministic):
     first, second = (fit(rotated_graph(), small(device="cuda", deterministic=deterministic)) for _ in range(2))
