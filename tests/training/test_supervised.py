@@ -13,7 +13,8 @@ from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.graphs.known_answers import KnownAnswers
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.models.ranking import LinkPredictor, evaluate
+from procrustes_kge.models.predictor import LinkPredictor
+from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.system import cuda_graphs as captured
 from procrustes_kge.system.cuda_graphs import Captured
 from procrustes_kge.training.losses import LOSSES

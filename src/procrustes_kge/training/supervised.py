@@ -25,9 +25,9 @@ from torch.nn.functional import cross_entropy
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.graphs.known_answers import KnownAnswers
+from procrustes_kge.models.answers import Answering
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.embedded import rows, sees_answers
-from procrustes_kge.models.procrustes import Answering
 from procrustes_kge.models.ranking import rank
 from procrustes_kge.system.cuda_graphs import Captured
 from procrustes_kge.system.devices import (
