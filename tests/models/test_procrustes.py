@@ -11,12 +11,8 @@ from jaxtyping import TypeCheckError
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.linalg import completed, nearest_orthogonal, spherise
-from procrustes_kge.models.procrustes import Procrustes, both_ways
+from procrustes_kge.models.procrustes import both_ways
 from procrustes_kge.models.ranking import LinkPredictor, evaluate
-from procrustes_kge.training.contrastive import contrast
-from procrustes_kge.training.contrastive_settings import ContrastSettings
-from procrustes_kge.training.full_batch import fit
-from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.restoring import restore_relations
 from procrustes_models import (
     MODELS,

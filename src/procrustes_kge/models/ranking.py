@@ -13,7 +13,8 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.graphs.known_answers import KnownAnswers
+from procrustes_kge.graphs.known_answers import KnownAnswers, known_answers
+from procrustes_kge.models.predictor import LinkPredictor
 from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.precision import exact_products
 from procrustes_kge.system.threads import over_cores
@@ -182,7 +183,7 @@ def rank(
         encoded = model.encode(graph)
         probe = model.query(encoded, asked[:1], relations[:1])
     device = probe.device
-    filtered = KnownAnswers.of(graph, device=device) if known is None else known.to(device)
+    filtered = known_answers(graph, device) if known is None else known.to(device)
 
     # Queries of one direction side by side: a model rotates them in one product.
     order = relations.argsort(stable=True)
