@@ -44,7 +44,12 @@ def mrr_of(settings, graph=None):
     return evaluate(train(graph, settings), graph).mrr
 
 
-@pytest.mark.parametrize("way", LEARNERS)
+def slow_where(names, slow):
+    """Return names to parametrise by, some of them marked as slow."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
+
+
+@pytest.mark.parametrize("way", slow_where(LEARNERS, ("drawn, focused", "drawn, softmax", "shared, focused")))
 def test_planted_answers_are_learned(way):
     assert mrr_of(LEARNERS[way]) > 0.8
 
