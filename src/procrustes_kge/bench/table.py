@@ -8,7 +8,6 @@ A row that is there is not trained again, so a table that was interrupted goes o
 from __future__ import annotations
 
 import gc
-import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -219,7 +218,7 @@ def filled(
                 raise
             line = Line(row, problem=str(error) if isinstance(error, InputError) else "out of memory")
         else:
-            write_result(row.file(folder), {"commit": commit, "runs": runs})
+            write_json_atomically(row.file(folder), {"commit": commit, "runs": runs})
             line = Line(row, Figures.of(runs))
         _free_memory()
         yield line
@@ -250,15 +249,6 @@ def trained(
         del figures["relations"]  # long, and not what a table shows
     del report["notes"], report["curve"]  # of the files of this machine, and long
     return report
-
-
-def write_result(file: Path, content: dict[str, Any]) -> None:
-    """Write a result file, there whole or not at all."""
-    with scratch_folder(file) as scratch:
-        fresh = scratch / file.name
-        fresh.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh.replace(file)
 
 
 def commit() -> str | None:

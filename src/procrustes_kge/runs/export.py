@@ -20,7 +20,7 @@ def export(model: Procrustes | TrainedBaseline, path: str | Path, kind: str | No
     Without a kind, the path's suffix says it: .npy, .parquet, or .vec and .txt for word2vec.
     """
     target = Path(path)
-    with told_of(target):
+    with explain_write_errors(target):
         if not target.parent.is_dir():
             raise InputError(f"{target.parent}: no such folder to write {target.name} into")
         if target.is_dir():
