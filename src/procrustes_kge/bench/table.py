@@ -26,7 +26,7 @@ from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.ranking import figure
 from procrustes_kge.runs.experiment import Watcher, experiment
 from procrustes_kge.system.devices import choose_device
-from procrustes_kge.system.files import read_json, scratch_folder
+from procrustes_kge.system.files import read_json, scratch_folder, write_json_atomically
 from procrustes_kge.system.memory import is_out_of_memory
 from procrustes_kge.training.baseline_recipes import PUBLISHED
 from procrustes_kge.training.recipes import OWN, Settings, recipe

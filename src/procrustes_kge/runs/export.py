@@ -11,7 +11,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
-from procrustes_kge.system.files import scratch_folder, told_of, write_names
+from procrustes_kge.system.files import explain_write_errors, scratch_folder, write_names
 
 
 def export(model: Procrustes | TrainedBaseline, path: str | Path, kind: str | None = None) -> list[Path]:

@@ -183,6 +183,17 @@ def _write(
         file.chmod((folder / "settings.json").stat().st_mode)
 
 
+def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Write tensors; what the system refuses is an OSError, as of any other file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
+
+
 def load(folder: str | Path) -> Procrustes | TrainedBaseline:
     """Return the model of a run folder."""
     return load_run(folder).model

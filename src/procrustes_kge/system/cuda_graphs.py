@@ -103,24 +103,20 @@ class _Recording:
 
 
 @contextmanager
-def _without_waiting() -> Iterator[None]:
-    """Let whatever would wait for the GPU raise an error."""
-    before = torch.cuda.get_sync_debug_mode()
-    _watch_waiting("error")
-    try:
-        yield
-    finally:
-        _watch_waiting(before)
-
-
-def _watch_waiting(mode: int | str) -> None:
-    with catch_warnings():
-        filterwarnings("ignore", "Synchronization debug mode")  # does not see all waiting
-        torch.cuda.set_sync_debug_mode(mode)
-
-
-class RecordedStep(Captured):
-    """A step that draws from generators of its own."""
-
-    def __init__(self, step: Callable[..., Tensor], generators: Sequence[torch.Generator] = ()) -> None:
-        super().__init__(step)
+def _watching() -> Iterator[list[str]]:
+    """Give a list that holds, at the end, a line for each time that the GPU was waited for."""
+    waits: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", message=WAITS)
+        warnings.filterwarnings("ignore", message="Synchronization debug mode")  # that it does not see all waiting
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield waits
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+    for each in caught:
+        if WAITS in str(each.message):
+            waits.append(str(each.message))
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
