@@ -150,7 +150,7 @@ def graph_of(train, valid=(), test=()):
 
 def same(one, other):
     """Tell whether two models are equal bit for bit."""
-    ours, theirs = one.tables(), other.tables()
+    ours, theirs = (each.module.state_dict() if hasattr(each, "module") else each.tables() for each in (one, other))
     return ours.keys() == theirs.keys() and all(table.equal(theirs[name]) for name, table in ours.items())
 
 
