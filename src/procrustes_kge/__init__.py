@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError, InputError
     from procrustes_kge.graphs.graph import Graph, split_graph
     from procrustes_kge.graphs.reading import read_graph, write_graph
-    from procrustes_kge.models.procrustes import Answer, Procrustes
-    from procrustes_kge.models.ranking import Evaluation, LinkPredictor, Metrics, evaluate
+    from procrustes_kge.models.answers import Answer
+    from procrustes_kge.models.predictor import LinkPredictor
+    from procrustes_kge.models.procrustes import Procrustes
+    from procrustes_kge.models.ranking import Evaluation, Metrics, evaluate
     from procrustes_kge.runs.export import export
     from procrustes_kge.runs.store import load, save
     from procrustes_kge.training.contrastive import contrast
@@ -29,8 +31,10 @@ _HOMES = {
     "errors": ["DivergedError", "InputError"],
     "graphs.graph": ["Graph", "split_graph"],
     "graphs.reading": ["read_graph", "write_graph"],
-    "models.procrustes": ["Answer", "Procrustes"],
-    "models.ranking": ["Evaluation", "LinkPredictor", "Metrics", "evaluate"],
+    "models.answers": ["Answer"],
+    "models.predictor": ["LinkPredictor"],
+    "models.procrustes": ["Procrustes"],
+    "models.ranking": ["Evaluation", "Metrics", "evaluate"],
     "runs.export": ["export"],
     "runs.store": ["load", "save"],
     "training.contrastive": ["contrast"],

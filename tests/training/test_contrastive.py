@@ -566,7 +566,7 @@ def test_a_table_that_no_memory_holds_is_refused():
 
 # On a GPU.
 
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+on_a_gpu = pytest.mark.gpu
 
 
 @on_a_gpu

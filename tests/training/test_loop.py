@@ -7,39 +7,17 @@ from itertools import pairwise
 import pytest
 import torch
 
+from methods import METHODS, NOISY, same
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.models.ranking import evaluate
-from procrustes_kge.training.contrastive import Contrastive
-from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import FullBatch
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import Progress, run, validation_mrr
 from procrustes_kge.training.recipes import learned
 from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.state import copied
-from procrustes_kge.training.supervised import Supervised
-from procrustes_kge.training.supervised_settings import baseline_settings
 from toys import random_graph, rotated_graph
 
-NOISY = random_graph(entities=40, relations=2, triples=500, seed=2)
-CPU = {"device": "cpu", "seed": 1}
-LABELS = {"negatives": "kvsall", "loss": "sigmoid"}
-CONTRAST = {"dim": 24, "segment": 4, "batch": 128, **CPU}
-METHODS = {
-    "full batch": (FullBatch, FitSettings(dim=40, segment=8, pilot=16, **CPU)),
-    "full batch, adam": (FullBatch, FitSettings(dim=24, segment=8, pilot=500, optimiser="adam", loss="norm", **CPU)),
-    "contrastive": (Contrastive, ContrastSettings(**CONTRAST)),
-    "contrastive, drawn, in groups": (Contrastive, ContrastSettings(groups=2, negatives=16, **CONTRAST)),
-    "contrastive, positives": (
-        Contrastive,
-        ContrastSettings(relations="positives", lengths="unit", loss="squared", negatives="none", **CONTRAST),
-    ),
-    "rotate": (Supervised, baseline_settings("rotate", dim=16, negatives=8, loss="sigmoid", optimiser="adam", **CPU)),
-    "conve": (
-        Supervised,
-        baseline_settings("conve", dim=40, height=4, query_dropout=0.2, weight_average=0.5, **LABELS, **CPU),
-    ),
-}
 every_method = pytest.mark.parametrize(("method", "settings"), METHODS.values(), ids=METHODS)
 
 
@@ -47,17 +25,6 @@ def told(graph, method, settings):
     """Return what is learned, and all that was reported on the way."""
     log = []
     return run(method, graph, settings, log.append), log
-
-
-def tables(model):
-    """Return the tables of any model."""
-    return model.tables() if hasattr(model, "tables") else model.module.state_dict()
-
-
-def same(one, other):
-    """Say whether two models are equal bit for bit."""
-    ours, theirs = tables(one), tables(other)
-    return ours.keys() == theirs.keys() and all(table.equal(theirs[name]) for name, table in ours.items())
 
 
 # Every method.

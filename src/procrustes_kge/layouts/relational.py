@@ -211,7 +211,7 @@ class RelationalMatrices:
         sums = tuple(self._per_relation(each).squeeze(-2) for each in (heads, tails)) if translate else None
         return self._per_relation(products), sums
 
-    def _per_relation(self, tiles: Float[Tensor, _ * shape]) -> Float[Tensor, "s r *shape"]:
+    def _per_relation(self, tiles: Float[Tensor, " _ *shape"]) -> Float[Tensor, "s r *shape"]:
         """Add up what the tiles of each relation hold, of queries for tails."""
         members = torch.arange(len(tiles), device=tiles.device)
         sums = bag_sum(tiles.flatten(1), members, self.asking_tails.bags)
