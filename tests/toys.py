@@ -148,9 +148,14 @@ def graph_of(train, valid=(), test=()):
     return Graph("odd", entities, relations, *(torch.tensor(rows, dtype=torch.int64).view(-1, 3) for rows in ids))
 
 
+def tables(model):
+    """Return the tables of any model."""
+    return model.tables() if hasattr(model, "tables") else model.module.state_dict()
+
+
 def same(one, other):
-    """Tell whether two models are equal bit for bit."""
-    ours, theirs = (each.module.state_dict() if hasattr(each, "module") else each.tables() for each in (one, other))
+    """Say whether two models are equal bit for bit."""
+    ours, theirs = tables(one), tables(other)
     return ours.keys() == theirs.keys() and all(table.equal(theirs[name]) for name, table in ours.items())
 
 

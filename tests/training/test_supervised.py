@@ -266,9 +266,6 @@ def test_a_step_is_recorded_again_after_its_tables_were_replaced():
     assert not trainer.recorded.recorded
 
 
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
-
-
 @pytest.fixture
 def recordings(monkeypatch):
     """Count the steps that are recorded."""
@@ -283,7 +280,7 @@ def recordings(monkeypatch):
     return made
 
 
-@on_a_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("way", LEARNERS)
 def test_replayed_steps_learn_planted_answers(way, recordings, monkeypatch):
     graph, settings = rotated_graph(), replace(LEARNERS[way], device="cuda")
@@ -293,7 +290,7 @@ def test_replayed_steps_learn_planted_answers(way, recordings, monkeypatch):
     assert evaluate(train(graph, settings), graph).mrr > 0.8
 
 
-@on_a_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", BASELINES)
 def test_replayed_steps_move_weights_as_steps_do(name, recordings, monkeypatch):
     few = {"optimiser": "adam", "learning_rate": 0.01, "learning_rate_decay": 0.5, "epochs": 4, "batch": "full"}
@@ -303,19 +300,3 @@ def test_replayed_steps_move_weights_as_steps_do(name, recordings, monkeypatch):
         learned.append(train(rotated_graph(), small_settings(name, **few, tf32=False, device="cuda")).table)
     assert (learned[0] - learned[1]).abs().max() < 1e-3
     assert recordings
-
-
-@on_a_gpu
-@every_state
-def test_a_gpu_goes_on_from_a_state_and_leaves_the_global_generators_untouched(way):
-    settings = replace(STATES[way], device="cuda", deterministic=True, tf32=False)
-    before = torch.get_rng_state(), torch.cuda.get_rng_state()
-    first, other = (
-        SupervisedTrainer(rotated_graph(), replace(settings, seed=seed), torch.device("cuda")) for seed in (0, 5)
-    )
-    first.epoch()
-    state = copied(first.state())
-    losses = [first.epoch() for _ in range(6)]
-    other.restore(state)
-    assert [other.epoch() for _ in range(6)] == pytest.approx(losses, rel=1e-3)
-    assert all(map(torch.equal, before, (torch.get_rng_state(), torch.cuda.get_rng_state())))
