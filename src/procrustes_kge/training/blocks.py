@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 NEARLY_THERE = 0.03  # radians: entities this close to where their triples want them move less
 
 
+@runtime_checkable
 class Block(Protocol):
     """Some segments in training."""
 

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -41,6 +41,7 @@ LearnedModel = TypeVar("LearnedModel", bound=LinkPredictor, covariant=True)
 Learnable = TypeVar("Learnable", bound=Schedule)
 
 
+@runtime_checkable
 class Trainer(Protocol[PartModel]):
     """Trains one part of a model."""
 
@@ -61,6 +62,7 @@ class Trainer(Protocol[PartModel]):
         """Go back, or on, to a state of this trainer or of another one of the same part."""
 
 
+@runtime_checkable
 class Training(Protocol[Model]):
     """What a method makes of a graph and settings: parts to train, and how their models become one."""
 
