@@ -15,7 +15,7 @@ import json
 from itertools import product
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_origin, get_type_hints
+from typing import Any, Union, get_origin, get_type_hints
 
 import records
 from procrustes_kge import InputError, read_graph, recipe
@@ -33,7 +33,7 @@ def parsed(settings: Settings, change: str) -> dict[str, Any]:
         raise InputError(f"{name} {value!r}, expected true or false")
     if kind is bool:
         return {name: value.lower() == "true"}
-    if get_origin(kind) is UnionType and value.isdecimal():  # a number or a word
+    if get_origin(kind) in (Union, UnionType) and value.isdecimal():  # a number or a word
         kind = int
     try:
         return {name: kind(value) if kind in (int, float) else value}

@@ -11,8 +11,9 @@ from procrustes_kge.system.process import prepare_process
 
 prepare_process()  # as the command does: before what follows loads PyTorch
 
-from procrustes_kge.bench.table import commit, write_result  # noqa: E402
+from procrustes_kge.bench.table import commit  # noqa: E402
 from procrustes_kge.models.ranking import figure  # noqa: E402
+from procrustes_kge.system.files import write_json_atomically  # noqa: E402
 
 __all__ = ["RESULTS", "commit", "row", "write"]
 
@@ -21,7 +22,7 @@ RESULTS = Path(__file__).parent / "results"
 
 def write(name: str, content: dict[str, Any], folder: Path = RESULTS) -> None:
     """Write a result file."""
-    write_result(folder / f"{name}.json", content)
+    write_json_atomically(folder / f"{name}.json", content)
 
 
 def row(name: str, reports: Sequence[dict[str, Any]]) -> str:

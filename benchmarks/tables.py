@@ -8,17 +8,18 @@ python benchmarks/tables.py default             which recipe is best within a mi
 python benchmarks/tables.py restoring           what leaving the rotations out costs, for docs/negatives.md
 python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking beside their floors, for docs/speed.md
 python benchmarks/tables.py growth cpu          how an epoch grows, for docs/speed.md
-python benchmarks/tables.py growth-runs cpu     how it grew with dim in each run, for docs/speed.md
 python benchmarks/tables.py memory cpu wn18rr   what a training takes beyond its table, for docs/speed.md
 python benchmarks/tables.py search accurate     what each setting of a recipe is worth, for docs/negatives.md
+python benchmarks/tables.py steps               what the step of the recipe `fast` is worth, for docs/maths.md
+
+`python scripts/check_results.py` compares all of them with the pages.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import sys
-from itertools import zip_longest
+from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
@@ -27,17 +28,6 @@ from procrustes_kge.bench.paper import DATASETS
 from procrustes_kge.bench.table import MISSING, Row, as_markdown, read_line, table_rows
 from procrustes_kge.models.ranking import figure
 
-# Runs of growth with dim, in the order in which they were.
-GROWTH_RUNS = {
-    "-twenty-rounds": "20",
-    "-sixty-rounds": "60",
-    "-equally-long-turns": "300, fewer epochs of longer vectors",
-    "-three-hundred-rounds": "300",
-    "-two-at-a-time": "100, two sizes at a time",
-    "-two-hundred-rounds": "200, a third of them beside other work",
-    "-three-hundred-announced": "300, announced",
-    "": "300, announced, the table above",
-}
 # Result file, dataset, recipe, and flags beside it.
 ROWS = (
     ("accurate-wn18rr", "wn18rr", "accurate", ""),
@@ -187,30 +177,6 @@ def growth_table(device: str) -> str:
     return "\n".join(lines)
 
 
-def growth_runs_table(device: str) -> str:
-    """Return, in Markdown, how dim doubled in each run that there was, and in all together, each by its error."""
-    lines, found = ["| rounds | × 1 → 2 | × 2 → 4 | × 4 → 8 |", "|---|---|---|---|"], []
-    for name, title in GROWTH_RUNS.items():
-        content = json.loads((records.RESULTS / f"growth-{device}{name}.json").read_text(encoding="utf-8"))
-        found.append([(each["ratio"], each["error"]) for each in content["doublings"]["dim"]])
-        lines.append(_doubled(title, found[-1]))
-    together = [_together(list(filter(None, each))) for each in zip_longest(*found)]
-    return "\n".join([*lines, _doubled("all together", together)])
-
-
-def _doubled(title: str, ratios: list[tuple[float, float]]) -> str:
-    cells = [f"{ratio:.3f} ± {error:.3f}" for ratio, error in ratios]
-    return f"| {' | '.join([title, *cells, *['stopped'] * (3 - len(cells))])} |"
-
-
-def _together(values: list[tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean, each value weighing by its error, and its error, or how far values lie apart if that is more."""
-    weights = [error**-2 for _, error in values]
-    centre = sum(weight * value for weight, (value, _) in zip(weights, values, strict=True)) / sum(weights)
-    apart = sum(weight * (value - centre) ** 2 for weight, (value, _) in zip(weights, values, strict=True))
-    return centre, math.sqrt(max(1, apart / (len(values) - 1)) / sum(weights))
-
-
 def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:,.0f}" if seconds >= 0.1 else f"{1000 * seconds:.3g}"
 
@@ -248,6 +214,19 @@ def search_table(study: str) -> str:
     return "\n".join(lines)
 
 
+def steps_table() -> str:
+    """Return, in Markdown, the validation MRR that each step reaches, with and without a shift, and after how long."""
+    rows = json.loads((records.RESULTS / "steps.json").read_text(encoding="utf-8"))["rows"]
+    heading: list[str] = []
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        where = f"{DATASETS[row['dataset']]}, `{'h Q + b' if row['translate'] else 'h Q'}`"
+        heading += [] if where in heading else [where]
+        found.setdefault(row["step"], []).append(f"{figure(row['valid_mrr'])} after {row['epochs']} epochs")
+    lines = [f"| | {' | '.join(heading)} |", "|---" * (len(heading) + 1) + "|"]
+    return "\n".join([*lines, *(f"| `{step}` | {' | '.join(cells)} |" for step, cells in found.items())])
+
+
 def _flag(name: str, value: Any) -> str:
     """Return a setting as the command's flag."""
     name = name.replace("_", "-")
@@ -258,19 +237,26 @@ def _mean(views: list[dict[str, Any]], key: str) -> str:
     return figure(mean(view[key] for view in views))
 
 
+TABLES: dict[str, Callable[..., str]] = {
+    "results": results_table,
+    "table": paper_table,
+    "best": best_table,
+    "tried": tried_table,
+    "default": default_table,
+    "restoring": restoring_table,
+    "search": search_table,
+    "speed": speed_table,
+    "growth": growth_table,
+    "memory": memory_table,
+    "steps": steps_table,
+}
+
+
+def printed(name: str) -> str:
+    """Return a table by its name and what it is of, such as `growth cpu`."""
+    table, *which = name.split()
+    return TABLES[table](*which)
+
+
 if __name__ == "__main__":
-    TABLES: dict[str, Any] = {
-        "results": results_table,
-        "table": paper_table,
-        "best": best_table,
-        "tried": tried_table,
-        "default": default_table,
-        "restoring": restoring_table,
-        "search": search_table,
-        "speed": speed_table,
-        "growth": growth_table,
-        "growth-runs": growth_runs_table,
-        "memory": memory_table,
-    }
-    name, *which = sys.argv[1:] or ["results"]
-    print(TABLES[name](*which))
+    print(printed(" ".join(sys.argv[1:]) or "results"))

@@ -11,13 +11,14 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.training.recipes import recipe
 from toys import rotated_graph
 
-SCRIPTS = Path(__file__).parents[2] / "benchmarks"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
 def script(monkeypatch):
     """Return a script by its name."""
-    monkeypatch.syspath_prepend(SCRIPTS)
+    for folder in ("benchmarks", "scripts"):
+        monkeypatch.syspath_prepend(ROOT / folder)
     return importlib.import_module
 
 
@@ -31,6 +32,7 @@ def script(monkeypatch):
         ("epochs=30", {"epochs": 30}),
         ("seed=-7", {"seed": -7}),
         ("batch=full", {"batch": "full"}),
+        ("batch=256", {"batch": 256}),
         ("penalty=n3", {"penalty": "n3"}),
     ],
 )
@@ -89,3 +91,19 @@ def test_every_row_of_the_results_is_written_by_one_script(script):
     ours = script("recipes")
     written = {*(row.name for row in table_rows()), *ours.ROWS, *ours.ON_THE_CPU, "cpu-wn18rr-d500"}
     assert {name for name, *_ in script("tables").ROWS} <= written
+
+
+def test_a_page_is_what_the_result_files_give_or_is_named_and_mended(script, monkeypatch, tmp_path):
+    checking, tables, page = script("check_results"), script("tables"), tmp_path / "page.md"
+    monkeypatch.setattr(tables, "TABLES", {"sums": lambda *which: f"| {' '.join(which)} |", "lost": str})
+    page.write_text("before\n<!-- sums of two -->\n| by hand |\n<!-- /sums of two -->\nafter <!-- nothing -->\n")
+    unused = "the table `lost` is on no page; add <!-- lost --> and <!-- /lost --> to one, or remove it"
+    for write in (False, True):
+        differs, missed = checking.table_problems((page,), write)
+        assert "page.md: the table `sums of two`" in differs
+        assert missed == unused
+        assert ("by hand" in page.read_text()) != write
+    assert list(checking.table_problems((page,))) == [unused]
+    assert (
+        page.read_text() == "before\n<!-- sums of two -->\n| of two |\n<!-- /sums of two -->\nafter <!-- nothing -->\n"
+    )

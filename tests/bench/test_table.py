@@ -24,10 +24,10 @@ from procrustes_kge.bench.table import (
     read_line,
     table_rows,
     trained,
-    write_result,
 )
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.system.files import write_json_atomically
 from procrustes_kge.training.baseline_recipes import PUBLISHED
 from procrustes_kge.training.recipes import OWN, recipe
 from procrustes_kge.training.supervised_settings import TrainSettings
@@ -212,7 +212,7 @@ def test_a_file_without_figures_is_told(content, tmp_path):
     ],
 )
 def test_figures_of_another_row_or_of_none_are_told(run, problem, tmp_path):
-    write_result(tmp_path / "fast-wn18rr.json", {"commit": None, "runs": [run]})
+    write_json_atomically(tmp_path / "fast-wn18rr.json", {"commit": None, "runs": [run]})
     with pytest.raises(InputError, match=rf"fast-wn18rr.json: holds no figures of a row \({problem}\); remove it"):
         read_line(Row("fast", "wn18rr"), tmp_path)
 

@@ -18,7 +18,7 @@ import triton.runtime.interpreter as interpreter
 from procrustes_kge.kernels import can_compare, can_fuse
 from procrustes_kge.kernels import full_batch as fused
 from procrustes_kge.kernels.distances import summed_lengths
-from procrustes_kge.layouts.fused import Strips
+from procrustes_kge.layouts.fused import FusedLayout
 from procrustes_kge.layouts.relational import RelationalMatrices
 from procrustes_kge.linalg import nearest_orthogonal_by_products
 from procrustes_kge.models.baselines.distances import lengths
@@ -55,7 +55,7 @@ def by_both(graph, settings, epochs):
     triples = graph.train.to(DEVICE)
     plain = Segments.start(range(settings.segments), sizes[0], settings.segment, 0, DEVICE)
     matrices = RelationalMatrices.of(triples, *sizes, settings.segments)
-    found = fused.FusedSegments(plain.vectors.clone(), Strips.of(triples, *sizes))
+    found = fused.FusedSegments(plain.vectors.clone(), FusedLayout.of(triples, *sizes))
     for _ in range(epochs):
         train_epoch(plain, matrices, settings)
         loss = found.train_epoch(
@@ -69,13 +69,13 @@ def by_both(graph, settings, epochs):
 
 
 def crowded_graph(seed=0):
-    """Return a graph of two relations whose questions fill several strips, with one of 50 answers."""
+    """Return a graph of two relations whose queries fill several workloads, with one of 50 answers."""
     generator = torch.Generator().manual_seed(seed)
     entities, triples = 400, 900
     drawn = [torch.randint(most, (triples,), generator=generator) for most in (entities, 2, entities)]
     hub = torch.stack([torch.zeros(50, dtype=torch.int64), torch.zeros(50, dtype=torch.int64), torch.arange(50)])
     train = torch.cat([torch.stack(drawn), hub], dim=1).T.contiguous()
-    assert Strips.of(train, entities, 2).strips.shape[0] > 4
+    assert FusedLayout.of(train, entities, 2).workloads.shape[0] > 4
     return SimpleNamespace(entities=range(entities), relations=range(2), train=train)
 
 

@@ -7,27 +7,27 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from procrustes_kge.layouts.relational import RelationalMatrices, busiest_first, padded_rows
+from procrustes_kge.layouts.relational import RelationalMatrices, padded_rows
 from procrustes_kge.linalg import completed, cross_covariance, nearest_orthogonal
 from toys import builds, random_graph, random_graphs, random_orthogonal
 
 PRECISION = {torch.float32: 1e-4, torch.float64: 1e-10}
-TILES = (1, 3, 64)
+HEIGHTS = (1, 3, 64)
 
 
-def problem(graph, segments=1, width=3, dtype=torch.float64, tile=3, seed=0, triples=None, piece=100):
+def problem(graph, segments=1, width=3, dtype=torch.float64, height=3, seed=0, triples=None, chunk=100):
     """Return the arranged triples of a graph with unit vectors for its entities."""
     generator = torch.Generator().manual_seed(seed)
     triples = graph.train if triples is None else triples
     shape = (segments, len(graph.entities), width)
     vectors = torch.nn.functional.normalize(torch.randn(shape, generator=generator, dtype=torch.float64), dim=-1)
-    matrices = RelationalMatrices.of(triples, len(graph.entities), len(graph.relations), segments, tile, piece)
+    matrices = RelationalMatrices.of(triples, len(graph.entities), len(graph.relations), segments, height, chunk)
     return SimpleNamespace(
-        matrices=matrices, tile=tile, vectors=vectors.to(dtype), triples=triples, generator=generator
+        matrices=matrices, height=height, vectors=vectors.to(dtype), triples=triples, generator=generator
     )
 
 
-def problems(dtypes=tuple(PRECISION), tiles=TILES):
+def problems(dtypes=tuple(PRECISION), heights=HEIGHTS):
     """Draw a problem; random graphs have relations of one triple and of none, and triples from an entity to itself."""
     return builds(
         problem,
@@ -35,8 +35,8 @@ def problems(dtypes=tuple(PRECISION), tiles=TILES):
         segments=st.integers(1, 3),
         width=st.integers(2, 5),
         dtype=st.sampled_from(dtypes),
-        tile=st.sampled_from(tiles),
-        piece=st.sampled_from([1, 4, 10, 1000]),
+        height=st.sampled_from(heights),
+        chunk=st.sampled_from([1, 4, 10, 1000]),
         seed=st.integers(0, 2**31),
     )
 
@@ -81,34 +81,34 @@ def tolerance(case):
 
 @given(problems())
 @example(ONE_NONE_LOOP)
-def test_every_question_stands_in_one_row_with_the_sum_of_its_answers(case):
+def test_every_query_stands_in_one_row_with_the_sum_of_its_answers(case):
     matrices, stacked = case.matrices, case.vectors.flatten(0, 1)
-    for side, forward in ((matrices.by_tail, True), (matrices.by_head, False)):
-        pieces = [piece.sums(stacked).flatten(0, 1) for piece in side.pieces]
-        answers = torch.cat([stacked.new_empty(0, stacked.shape[1]), *pieces])
-        maps = torch.cat([torch.empty(0, dtype=torch.int64), *(piece.maps for piece in side.pieces)])
+    for side, forward in ((matrices.asking_tails, True), (matrices.asking_heads, False)):
+        sums = [chunk.sums(stacked).flatten(0, 1) for chunk in side.chunks]
+        answers = torch.cat([stacked.new_empty(0, stacked.shape[1]), *sums])
+        maps = torch.cat([torch.empty(0, dtype=torch.int64), *(chunk.maps for chunk in side.chunks)])
         expected = {}
         for head, relation, tail in case.triples.tolist():
             asked, answer = (head, tail) if forward else (tail, head)
             expected.setdefault((asked, relation), []).append(answer)
         rows = answers.view(matrices.segments, -1, case.vectors.shape[-1])
         places = side.asked.view(matrices.segments, -1)
-        relation_of = maps.repeat_interleave(case.tile)
+        relation_of = maps.repeat_interleave(case.height)
         for segment, points in enumerate(case.vectors):
             found = set()
             for row in range(rows.shape[1]):
-                question = (int(places[segment, row]) - segment * matrices.entities, int(relation_of[row]))
+                query = (int(places[segment, row]) - segment * matrices.entities, int(relation_of[row]))
                 if not side.counts[row]:
                     assert not rows[segment, row].any()  # padding asks nothing
                     continue
-                assert question not in found
-                found.add(question)
-                assert side.counts[row] == len(expected[question])
-                close(rows[segment, row], points[expected[question]].sum(dim=0), tolerance(case))
+                assert query not in found
+                found.add(query)
+                assert side.counts[row] == len(expected[query])
+                close(rows[segment, row], points[expected[query]].sum(dim=0), tolerance(case))
             assert found == set(expected)
         asked_of = [sum(relation == index for _, relation in expected) for index in range(matrices.relations)]
         # Padding fills a tile at most.
-        assert side.tiles == matrices.segments * sum(-(-count // case.tile) for count in asked_of)
+        assert side.tiles == matrices.segments * sum(-(-count // case.height) for count in asked_of)
 
 
 @pytest.mark.parametrize("translate", [False, True])
@@ -274,7 +274,7 @@ def test_stacked_segments_never_meet(translate, case):
     relations = solved(case, translate=translate)
     weights = torch.rand(relations.residuals.shape, generator=case.generator).to(case.vectors.dtype)
     pull, mass = case.matrices.pull(case.vectors, relations, weights), case.matrices.mass(weights)
-    alone = RelationalMatrices.of(case.triples, case.matrices.entities, case.matrices.relations, tile=case.tile)
+    alone = RelationalMatrices.of(case.triples, case.matrices.entities, case.matrices.relations, height=case.height)
     for segment in range(case.matrices.segments):
         here = slice(segment, segment + 1)
         points = case.vectors[here]
@@ -293,7 +293,7 @@ def test_stacked_segments_never_meet(translate, case):
 @pytest.mark.parametrize("translate", [False, True])
 @given(graph=random_graphs(), seed=st.integers(0, 2**31))
 def test_the_height_of_a_tile_does_not_matter(translate, graph, seed):
-    cases = [problem(graph, segments=2, tile=tile, seed=seed) for tile in TILES]
+    cases = [problem(graph, segments=2, height=height, seed=seed) for height in HEIGHTS]
     maps = solved(cases[0], translate=translate)
     weights = torch.rand(maps.residuals.shape, generator=cases[0].generator, dtype=torch.float64)
     results = []
@@ -304,9 +304,9 @@ def test_the_height_of_a_tile_does_not_matter(translate, graph, seed):
         close(other, results[0], 1e-10)
 
 
-@pytest.mark.parametrize("tile", TILES)
-def test_no_triples_at_all_pull_at_nothing(tile):
-    case = hand_made(relations=2, segments=2, tile=tile)
+@pytest.mark.parametrize("height", HEIGHTS)
+def test_no_triples_at_all_pull_at_nothing(height):
+    case = hand_made(relations=2, segments=2, height=height)
     relations = solved(case, translate=True)
     assert not relations.residuals.any()
     assert not relations.translations.any()
@@ -317,36 +317,26 @@ def test_no_triples_at_all_pull_at_nothing(tile):
 @given(problems())
 def test_the_order_of_triples_does_not_matter(case):
     order = torch.randperm(len(case.triples), generator=case.generator)
-    sizes = (case.matrices.entities, case.matrices.relations, case.matrices.segments, case.tile)
+    sizes = (case.matrices.entities, case.matrices.relations, case.matrices.segments, case.height)
     shuffled = RelationalMatrices.of(case.triples[order], *sizes)
     relations = shuffled.solve(case.vectors, nearest_orthogonal)
     close(relations.residuals, solved(case).residuals, tolerance(case))
 
 
-@given(random_graphs())
-def test_the_busiest_entities_are_those_that_most_questions_ask_about(graph):
-    count = len(graph.entities)
-    order, place = busiest_first(graph.train, count)
-    assert order[place].tolist() == place[order].tolist() == list(range(count))
-    asked = {(h, r) for h, r, _ in graph.train.tolist()} | {(t, -1 - r) for _, r, t in graph.train.tolist()}
-    questions = [sum(entity == index for entity, _ in asked) for index in range(count)]
-    assert [questions[entity] for entity in order] == sorted(questions, reverse=True)
-
-
 @given(case=problems())
-def test_rows_and_tiles_are_no_more_than_foretold(case):
-    rows, tiles = padded_rows(len(case.triples), case.matrices.relations, case.tile)
-    sides = (case.matrices.by_tail, case.matrices.by_head)
+def test_rows_and_tiles_are_no_more_than_predicted(case):
+    rows, tiles = padded_rows(len(case.triples), case.matrices.relations, case.height)
+    sides = (case.matrices.asking_tails, case.matrices.asking_heads)
     assert sum(len(side.asked) for side in sides) <= case.matrices.segments * rows
     assert sum(side.tiles for side in sides) <= case.matrices.segments * tiles
 
 
 @given(case=problems())
-def test_the_map_back_is_the_inverse_and_room_may_be_used_again(case):
+def test_the_map_back_is_the_inverse_and_a_buffer_may_be_used_again(case):
     relations = solved(case, translate=True)
     backwards = -(relations.rotations @ relations.translations[..., None]).squeeze(-1)
     close(relations.back, backwards, tolerance(case))
-    room = case.matrices.room(case.vectors).fill_(torch.nan)
+    buffer = case.matrices.buffer(case.vectors).fill_(torch.nan)
     fresh = case.matrices.pull(case.vectors, relations)
     for _ in range(2):
-        assert case.matrices.pull(case.vectors, relations, room=room).equal(fresh)
+        assert case.matrices.pull(case.vectors, relations, buffer=buffer).equal(fresh)

@@ -305,6 +305,14 @@ def test_a_failure_makes_no_parents(trained, tmp_path, monkeypatch):
     assert contents(tmp_path) == {}
 
 
+def test_what_safetensors_cannot_write_is_said_in_the_same_sentence(folder, tmp_path, monkeypatch):
+    before, run = contents(tmp_path), load_run(folder)
+    break_triples(monkeypatch, safetensors.SafetensorError("I/O error: No space left on device"))
+    with pytest.raises(InputError, match=r"one: cannot be written \(.*No space left on device\); mend that or choose"):
+        save(run.model, folder, run.graph)
+    assert contents(tmp_path) == before
+
+
 @pytest.mark.parametrize("breaking", [break_names, break_triples, break_last_step])
 def test_what_the_system_refuses_is_told_in_a_sentence(breaking, folder, tmp_path, monkeypatch):
     before, run = contents(tmp_path), load_run(folder)

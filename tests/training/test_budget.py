@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph, Vocabulary
-from procrustes_kge.layouts.batches import TILE
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE
 from procrustes_kge.training import budget
 from procrustes_kge.training.budget import (
     AIM,
@@ -66,7 +66,7 @@ def planned(graph, settings, seconds=None, memory=None, pace=1e-3):
 
 def least(settings, dim=None):
     """Return the settings with a vector this short, or of one segment, and with one tile at once."""
-    spare = {"chunk": TILE} if isinstance(settings, ContrastSettings) else {}
+    spare = {"chunk": QUERIES_PER_TILE} if isinstance(settings, ContrastSettings) else {}
     return changed(settings, dim=dim or settings.segment, **spare)
 
 

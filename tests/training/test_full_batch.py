@@ -173,7 +173,7 @@ def test_an_epoch_is_what_autograd_through_the_svd_would_do(way):
     segments.vectors, segments.loss = segments.vectors.double(), segments.loss.double()
     plain = [segment.clone().requires_grad_() for segment in segments.vectors]
     optimisers = [torch.optim.Adam([segment], lr=settings.learning_rate) for segment in plain]
-    matrices = RelationalMatrices.of(graph.train, 12, 3, segments=2, tile=4)
+    matrices = RelationalMatrices.of(graph.train, 12, 3, segments=2, height=4)
     for _ in range(3):
         train_epoch(segments, matrices, settings)
         losses = [

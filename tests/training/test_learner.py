@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import plain
-from procrustes_kge.layouts.batches import TILE, Questions
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE, QueryBatches
 from procrustes_kge.linalg import completed, nearest_orthogonal, spherise
 from procrustes_kge.training.learner import TURN_EVERY, Deck, Learner, Objective, Rates
 from procrustes_kge.training.objective import Sigmoid
@@ -40,7 +40,7 @@ def learning(graph, asks, step=Adagrad, segments=2, width=3, tile=3, seed=0, dty
     """Return a learner with everything drawn at random, the questions it learns from, and the graph."""
     told = {"step": step, "segments": segments, "width": width, "tile": tile, "seed": seed, "dtype": dtype, **options}
     generator = torch.Generator().manual_seed(seed)
-    questions = Questions.of(graph.train, len(graph.entities), len(graph.relations), tile)
+    questions = QueryBatches.of(graph.train, len(graph.entities), len(graph.relations), tile)
     vectors = torch.randn(len(graph.entities), segments, width, generator=generator, dtype=torch.float64).to(dtype)
     if options.get("unit"):
         vectors = spherise(vectors.transpose(0, 1)).transpose(0, 1).contiguous()
@@ -64,7 +64,7 @@ def cases(draw, kinds=KINDS, **options):
     )
     sizes = {"segments": draw(st.integers(1, 3)), "width": draw(st.integers(2, 4))}
     options = {"scale": draw(st.booleans()), "translate": draw(st.booleans()), **sizes, **options}
-    tile, seed = draw(st.sampled_from([1, 3, TILE])), draw(SEEDS)
+    tile, seed = draw(st.sampled_from([1, 3, QUERIES_PER_TILE])), draw(SEEDS)
     return draw(builds(lambda: learning(graph, asks, tile=tile, seed=seed, **options)))
 
 
@@ -207,7 +207,7 @@ def test_a_question_with_n_answers_counts_n_to_the_power_of_crowd(case):
 @given(st.sampled_from(WHOLE), random_graphs(), SEEDS)
 def test_the_height_of_tiles_and_the_size_of_batches_do_not_matter(kind, graph, seed):
     results = []
-    for tile, size in ((1, 1), (3, 10), (TILE, ALL_AT_ONCE)):
+    for tile, size in ((1, 1), (3, 10), (QUERIES_PER_TILE, ALL_AT_ONCE)):
         case = learning(graph, objective(kind, decay=0.1, crowd=0.5), tile=tile, seed=seed, scale=True, translate=True)
         for batch in case.questions.epoch(size, case.generator):
             case.learner.gather(batch)
@@ -365,11 +365,18 @@ def test_unit_vectors_are_centred_and_brought_back_to_length_one(step, data):
 # The deck.
 
 
-@given(random_graphs(), st.sampled_from([1, 3, TILE]), st.integers(1, 60), st.floats(0, 1), st.booleans(), SEEDS)
+@given(
+    random_graphs(),
+    st.sampled_from([1, 3, QUERIES_PER_TILE]),
+    st.integers(1, 60),
+    st.floats(0, 1),
+    st.booleans(),
+    SEEDS,
+)
 def test_hands_hold_no_entity_twice_and_columns_point_at_answers(graph, tile, size, share, shuffled, seed):
     entities, generator = len(graph.entities), torch.Generator().manual_seed(seed)
     count = max(1, round(share * (entities - 1)))
-    questions = Questions.of(graph.train, entities, len(graph.relations), tile)
+    questions = QueryBatches.of(graph.train, entities, len(graph.relations), tile)
     deck, times = Deck(entities, torch.device("cpu")), torch.zeros(entities, dtype=torch.int64)
     if shuffled:
         deck.shuffle(generator)
@@ -486,7 +493,7 @@ def test_turning_finds_planted_rotations(seed, width):
     planted, heads = random_orthogonal(width, generator), random_orthogonal(width, generator)
     places = torch.arange(width)
     triples = torch.stack([places, torch.zeros_like(places), places + width], dim=1)
-    questions = Questions.of(triples, 2 * width, 1)
+    questions = QueryBatches.of(triples, 2 * width, 1)
     vectors = torch.cat([heads, heads @ planted])[:, None]
     learner = Learner(questions, vectors, 1, objective("none"), Adagrad, generator)
     away = torch.randn(width, width, generator=generator, dtype=torch.float64) / 4
@@ -535,7 +542,7 @@ def solution_close(rotations, sums):
 
 
 @FEWER
-@given(st.sampled_from(KINDS), SEEDS, st.sampled_from([1, TILE]))
+@given(st.sampled_from(KINDS), SEEDS, st.sampled_from([1, QUERIES_PER_TILE]))
 def test_with_positives_a_full_batch_is_solved_by_eq_3(kind, seed, tile):
     graph = random_graph(10, 3, 150, seed)
     case = learning(graph, objective(kind), seed=seed, tile=tile, unit=True, positives=True)
@@ -553,7 +560,7 @@ def test_with_positives_a_full_batch_is_solved_by_eq_3(kind, seed, tile):
 @given(SEEDS)
 def test_with_positives_planted_rotations_are_found_at_once(seed):
     model, graph = planted_model(seed)
-    questions = Questions.of(graph.train, len(graph.entities), len(graph.relations))
+    questions = QueryBatches.of(graph.train, len(graph.entities), len(graph.relations))
     generator = torch.Generator().manual_seed(seed)
     learner = Learner(
         *(questions, model.vectors.double(), len(graph.relations), objective("none"), Adagrad, generator),
@@ -599,7 +606,7 @@ def test_covariances_fade_at_the_rate_at_which_they_are_added(size):
     # All vectors are 1, so that a covariance counts its triples; each of 12 questions has 6 answers.
     places = torch.arange(6)
     triples = torch.cartesian_prod(places, places[:1], places)
-    questions, generator = Questions.of(triples, 6, 1, tile=1), torch.Generator().manual_seed(0)
+    questions, generator = QueryBatches.of(triples, 6, 1, height=1), torch.Generator().manual_seed(0)
     ones = torch.ones(6, 1, 1, dtype=torch.float64)
     learner = Learner(questions, ones, 1, objective("none"), Adagrad, generator, positives=True)
     steps = questions.steps(size)

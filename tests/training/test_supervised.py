@@ -14,8 +14,8 @@ from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.graphs.known_answers import KnownAnswers
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.ranking import LinkPredictor, evaluate
-from procrustes_kge.system import cuda_graphs as captured
-from procrustes_kge.system.cuda_graphs import Captured
+from procrustes_kge.system import cuda_graphs
+from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.training.losses import LOSSES
 from procrustes_kge.training.supervised import _Training, train
 from procrustes_kge.training.supervised_settings import TrainSettings
@@ -166,7 +166,7 @@ def one_step(**changes):
 def counted(made):
     """Return what records a step, and counts it."""
 
-    class Counted(captured._Recorded):
+    class Counted(cuda_graphs._Recording):
         def __init__(self, *arguments):
             super().__init__(*arguments)
             made.append(1)
@@ -177,7 +177,7 @@ def counted(made):
 def test_a_training_is_freed_without_the_garbage_collector():
     graph, freed = rotated_graph(), []
     training = _Training(graph, replace(SMALL, epochs=1), torch.device("cpu"))
-    training.captured = Captured(training.take)
+    training.captured = RecordedStep(training.take)
     weakref.finalize(training, freed.append, True)
     training.let_go()
     del training
@@ -186,7 +186,7 @@ def test_a_training_is_freed_without_the_garbage_collector():
 
 def test_answers_told_twice_count_once():
     training, _, loss = one_step(against="labels", loss="logistic")
-    training.captured = Captured(training.take)
+    training.captured = RecordedStep(training.take)
     (batch,) = training.batches()
     assert len(batch[1]) == 32 > len(training.labels.queries.answers)
     assert training.by_labels(*batch).item() == pytest.approx(loss, rel=1e-5)
@@ -215,10 +215,10 @@ def test_a_model_that_wants_what_is_no_setting_is_told(monkeypatch):
 @pytest.mark.parametrize("way", LEARNERS)
 def test_replayed_steps_learn_planted_answers(way, monkeypatch):
     settings, made = replace(LEARNERS[way], device="cuda"), []
-    monkeypatch.setattr(captured, "_Recorded", counted(made))
+    monkeypatch.setattr(cuda_graphs, "_Recording", counted(made))
     assert mrr_of(settings) > 0.8
     assert made
-    monkeypatch.setattr(captured, "WARM_UP", 10**9)
+    monkeypatch.setattr(cuda_graphs, "WARM_UP", 10**9)
     assert mrr_of(settings) > 0.8
 
 
@@ -227,9 +227,9 @@ def test_replayed_steps_learn_planted_answers(way, monkeypatch):
 def test_replayed_steps_move_weights_as_steps_do(name, monkeypatch):
     few = replace(SMALL, model=name, step="adam", learning_rate=0.01, epochs=4, batch="full", tf32=False)
     few, learned, made = replace(few, rate_decay=0.5), [], []
-    monkeypatch.setattr(captured, "_Recorded", counted(made))
+    monkeypatch.setattr(cuda_graphs, "_Recording", counted(made))
     for warm_up in (1, 10**9):
-        monkeypatch.setattr(captured, "WARM_UP", warm_up)
+        monkeypatch.setattr(cuda_graphs, "WARM_UP", warm_up)
         learned.append(train(rotated_graph(), replace(few, device="cuda")).table)
     assert (learned[0] - learned[1]).abs().max() < 1e-3
     assert made
@@ -354,7 +354,7 @@ def test_a_step_is_recorded_again_where_its_rate_is_a_number_that_changed(in_a_t
     (group,) = training.step.param_groups
     if in_a_tensor:
         group["lr"] = torch.tensor(0.2)
-    training.captured = Captured(training.take)
+    training.captured = RecordedStep(training.take)
     training.captured.recorded[()] = None
     training.slow_down()
     assert bool(training.captured.recorded) == (in_a_tensor or rate_decay == 1)

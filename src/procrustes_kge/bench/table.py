@@ -8,7 +8,6 @@ A row that is there is not trained again, so a table that was interrupted goes o
 from __future__ import annotations
 
 import gc
-import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -27,7 +26,7 @@ from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.ranking import figure
 from procrustes_kge.runs.experiment import Watcher, experiment
 from procrustes_kge.system.devices import choose_device
-from procrustes_kge.system.files import read_json, scratch_folder
+from procrustes_kge.system.files import read_json, scratch_folder, write_json_atomically
 from procrustes_kge.system.memory import is_out_of_memory
 from procrustes_kge.training.baseline_recipes import PUBLISHED
 from procrustes_kge.training.recipes import OWN, Settings, recipe
@@ -219,7 +218,7 @@ def filled(
                 raise
             line = Line(row, problem=str(error) if isinstance(error, InputError) else "out of memory")
         else:
-            write_result(row.file(folder), {"commit": commit, "runs": runs})
+            write_json_atomically(row.file(folder), {"commit": commit, "runs": runs})
             line = Line(row, Figures.of(runs))
         _free_memory()
         yield line
@@ -250,15 +249,6 @@ def trained(
         del figures["relations"]  # long, and not what a table shows
     del report["notes"], report["curve"]  # of the files of this machine, and long
     return report
-
-
-def write_result(file: Path, content: dict[str, Any]) -> None:
-    """Write a result file, there whole or not at all."""
-    with scratch_folder(file) as scratch:
-        fresh = scratch / file.name
-        fresh.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        fresh.replace(file)
 
 
 def commit() -> str | None:

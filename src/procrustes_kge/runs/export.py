@@ -11,7 +11,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
-from procrustes_kge.system.files import scratch_folder, told_of, write_names
+from procrustes_kge.system.files import explain_write_errors, scratch_folder, write_names
 
 
 def export(model: Procrustes | TrainedBaseline, path: str | Path, kind: str | None = None) -> list[Path]:
@@ -20,7 +20,7 @@ def export(model: Procrustes | TrainedBaseline, path: str | Path, kind: str | No
     Without a kind, the path's suffix says it: .npy, .parquet, or .vec and .txt for word2vec.
     """
     target = Path(path)
-    with told_of(target):
+    with explain_write_errors(target):
         if not target.parent.is_dir():
             raise InputError(f"{target.parent}: no such folder to write {target.name} into")
         if target.is_dir():

@@ -26,11 +26,11 @@ from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.runs.report import method_name
 from procrustes_kge.system.files import (
+    explain_write_errors,
     nearest_folder,
     read_json,
     read_names,
     scratch_folder,
-    told_of,
     write_json,
     write_names,
 )
@@ -106,7 +106,7 @@ def save(
 def check_target(folder: str | Path) -> None:
     """Refuse a place where no run folder can be written, before any work is done."""
     target = Path(folder)
-    with told_of(target):
+    with explain_write_errors(target):
         there = target.exists() or target.is_symlink()
         if there and not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
             raise InputError(
@@ -153,8 +153,6 @@ def _write(
     report: Mapping[str, Any],
     relations: bool,
 ) -> None:
-    from safetensors.torch import save_file
-
     about = {
         "format": FORMAT,
         "model": model.name if isinstance(model, TrainedBaseline) else "procrustes",
@@ -170,7 +168,7 @@ def _write(
         left_out.add("translations")  # these follow from the entities as well
     tables = model.module.state_dict() if isinstance(model, TrainedBaseline) else model.tables()
     tensors = {name: table.cpu().contiguous() for name, table in tables.items() if name not in left_out}
-    save_file(tensors, folder / "model.safetensors")
+    _save_tensors(tensors, folder / "model.safetensors")
     write_json(folder / "settings.json", about)
     write_json(folder / "report.json", report)
     write_names(folder / "entities.txt", model.entities)
@@ -180,9 +178,20 @@ def _write(
     if graph is not None:
         # Copied, since no two may share memory.
         triples = {split: graph.split(split).clone(memory_format=torch.contiguous_format) for split in SPLITS}
-        save_file(triples, folder / "triples.safetensors")
+        _save_tensors(triples, folder / "triples.safetensors")
     for file in folder.glob("*.safetensors"):  # written for their owner's eyes alone
         file.chmod((folder / "settings.json").stat().st_mode)
+
+
+def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+    """Write tensors; what the system refuses is an OSError, as of any other file."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    try:
+        save_file(tensors, path)
+    except SafetensorError as error:
+        raise OSError(str(error)) from error
 
 
 def load(folder: str | Path) -> Procrustes | TrainedBaseline:

@@ -1,75 +1,98 @@
-"""Steps that a GPU takes at once: what a step launches is recorded as a graph, and replayed."""
+"""Steps of a training that a GPU replays: what a step launches is recorded once as a CUDA graph."""
 
 from __future__ import annotations
 
+import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from warnings import catch_warnings, filterwarnings
 
 import torch
 from torch import Tensor
 
+from procrustes_kge.system.memory import is_out_of_memory
+
 WARM_UP = 3  # steps of a shape before one is recorded, in which libraries load and buffers are made
+WAITS = "called a synchronizing CUDA operation"  # what PyTorch says of a step that waits for the GPU
 
 Shapes = tuple[torch.Size, ...]
 
+_lock = threading.Lock()  # PyTorch watches for waiting in the whole process, and records on one stream
 
-class Captured:
-    """A step that is recorded once for each shape of its tensors.
 
-    The step must not read a number that changes from anywhere but a tensor. One that waits for the GPU cannot be
-    recorded, nor one for which there is no room twice: it is taken as it is.
+class RecordedStep:
+    """A step that is recorded once for each shape of its tensors, and replayed from then on.
+
+    The step reads a number that changes from tensors alone, and draws from PyTorch's own generator of the GPU or from
+    `generators`. Two kinds of steps cannot be recorded: those that wait for the GPU, and those for which memory is not
+    enough twice. A warning says so, and they are taken one by one.
     """
 
-    def __init__(self, step: Callable[..., Tensor]) -> None:
-        self.step, self.records = step, True
+    def __init__(self, step: Callable[..., Tensor], generators: Sequence[torch.Generator] = ()) -> None:
+        self.step, self.generators, self.records = step, generators, True
         self.taken: Counter[Shapes] = Counter()
-        self.recorded: dict[Shapes, _Recorded] = {}
+        self.recorded: dict[Shapes, _Recording] = {}
 
     def __call__(self, *tensors: Tensor) -> Tensor:
         """Take the step."""
         shapes = tuple(each.shape for each in tensors)
-        self.taken[shapes] += 1
-        if self.records and self.taken[shapes] == WARM_UP:
-            return self.rehearse(tensors)
-        if self.records and self.taken[shapes] > WARM_UP and shapes not in self.recorded:
-            self.record(shapes, tensors)
+        if shapes not in self.recorded and self.records:
+            self.taken[shapes] += 1
+            if self.taken[shapes] == WARM_UP:
+                return self.rehearse(tensors)
+            if self.taken[shapes] > WARM_UP:
+                self.record(shapes, tensors)
         return self.recorded.get(shapes, self.step)(*tensors)
 
     def rehearse(self, tensors: tuple[Tensor, ...]) -> Tensor:
-        """Take the step, and see whether it waits: while it is recorded, that could not be undone."""
-        try:
-            with _without_waiting():
-                return self.step(*tensors)
-        except RuntimeError:  # what else is wrong with a step is raised when it is taken again
-            self.give_up()
-            return self.step(*tensors)
+        """Take the step, and see whether it waits: recording such a step would fail halfway."""
+        with _lock, _watching() as waits:
+            result = self.step(*tensors)
+        if waits:
+            self.give_up("it waits for the GPU")
+        return result
 
     def record(self, shapes: Shapes, tensors: tuple[Tensor, ...]) -> None:
-        """Record the step for these shapes, if that can be done."""
+        """Record the step for these shapes, if memory allows."""
         try:
-            self.recorded[shapes] = _Recorded(self.step, tensors)
-        except RuntimeError:
-            self.give_up()
+            with _lock:
+                self.recorded[shapes] = _Recording(self.step, tensors, self.generators)
+        except (RuntimeError, MemoryError) as error:
+            # What ends a recording that ran out of memory may fail too, with an error of its own.
+            if not any(is_out_of_memory(each) for each in (error, error.__context__) if each is not None):
+                raise
+            self.give_up("the GPU is out of memory for a second copy of it")
 
-    def give_up(self) -> None:
-        """Take all steps as they are, from here on."""
+    def give_up(self, reason: str) -> None:
+        """Take all steps one by one from here on, and say why."""
         self.records = False
         self.forget()
+        warnings.warn(
+            f"the training step is not recorded as a CUDA graph, since {reason}; results are the same, but slower",
+            RuntimeWarning,
+            stacklevel=4,
+        )
 
     def forget(self) -> None:
         """Record again from here on, since a number that the step reads has changed."""
         self.recorded.clear()
 
 
-class _Recorded:
-    """A recorded step, the tensors that it reads, and the one that it writes."""
+class _Recording:
+    """A CUDA graph of a step, the tensors that it reads, and the one that it writes."""
 
-    def __init__(self, step: Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> None:
+    def __init__(
+        self, step: Callable[..., Tensor], tensors: tuple[Tensor, ...], generators: Sequence[torch.Generator]
+    ) -> None:
         self.inputs, self.graph = [each.clone() for each in tensors], torch.cuda.CUDAGraph()
-        # The outer one brings the stream back where recording fails.
-        with torch.cuda.stream(torch.cuda.current_stream()), torch.cuda.graph(self.graph):
+        for generator in generators:  # each replay draws new numbers, as from PyTorch's own generator
+            self.graph.register_generator_state(generator)
+        # The outer stream comes back where recording fails. What other threads do meanwhile is no mistake of this one.
+        with (
+            torch.cuda.stream(torch.cuda.current_stream()),
+            torch.cuda.graph(self.graph, capture_error_mode="thread_local"),
+        ):
             self.output = step(*self.inputs)
 
     def __call__(self, *tensors: Tensor) -> Tensor:
@@ -80,24 +103,20 @@ class _Recorded:
 
 
 @contextmanager
-def _without_waiting() -> Iterator[None]:
-    """Let whatever would wait for the GPU raise an error."""
-    before = torch.cuda.get_sync_debug_mode()
-    _watch_waiting("error")
-    try:
-        yield
-    finally:
-        _watch_waiting(before)
-
-
-def _watch_waiting(mode: int | str) -> None:
-    with catch_warnings():
-        filterwarnings("ignore", "Synchronization debug mode")  # does not see all waiting
-        torch.cuda.set_sync_debug_mode(mode)
-
-
-class RecordedStep(Captured):
-    """A step that draws from generators of its own."""
-
-    def __init__(self, step: Callable[..., Tensor], generators: Sequence[torch.Generator] = ()) -> None:
-        super().__init__(step)
+def _watching() -> Iterator[list[str]]:
+    """Give a list that holds, at the end, a line for each time that the GPU was waited for."""
+    waits: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", message=WAITS)
+        warnings.filterwarnings("ignore", message="Synchronization debug mode")  # that it does not see all waiting
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield waits
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+    for each in caught:
+        if WAITS in str(each.message):
+            waits.append(str(each.message))
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

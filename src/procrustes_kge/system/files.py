@@ -22,21 +22,19 @@ def nearest_folder(target: Path) -> Path:
 def scratch_folder(target: Path) -> Iterator[Path]:
     """Give a folder on the target's file system to write in, gone afterwards whatever happens."""
     with (
-        told_of(target),
+        explain_write_errors(target),
         tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=nearest_folder(target)) as scratch,
     ):
         yield Path(scratch)
 
 
 @contextmanager
-def told_of(target: Path) -> Iterator[None]:
-    """Say in a sentence what keeps the system from writing: a full disk, a forbidden folder, too long a name."""
-    from safetensors import SafetensorError
-
+def explain_write_errors(target: Path) -> Iterator[None]:
+    """Turn what keeps the system from writing into a sentence: a full disk, a forbidden folder, too long a name."""
     try:
         yield
-    except (OSError, SafetensorError) as error:
-        reason = getattr(error, "strerror", None) or error
+    except OSError as error:
+        reason = error.strerror or error
         raise InputError(f"{target}: cannot be written ({reason}); mend that or choose another place") from error
 
 
@@ -56,6 +54,15 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     # Half a surrogate pair, which UTF-8 has no bytes for, becomes \udXXX, which JSON reads as the same half.
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     path.write_text(text, encoding="utf-8", errors="backslashreplace")
+
+
+def write_json_atomically(path: Path, content: Mapping[str, Any]) -> None:
+    """Write an object as JSON, in a folder made where it is missing; the file is there whole or not at all."""
+    with scratch_folder(path) as scratch:
+        fresh = scratch / path.name
+        write_json(fresh, content)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.replace(path)
 
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}

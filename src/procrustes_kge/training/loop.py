@@ -208,7 +208,7 @@ class _Loop(Generic[Model]):
         margin = CLEAR_GAIN if len(self.training.sizes) > 1 else 1.0
         for epoch in range(1, schedule.epochs + 1):
             looks = schedule.validate_every > 0 and (epoch % schedule.validate_every == 0 or epoch == schedule.epochs)
-            loss, mrr = self.train(trainer, epoch, best, looks), None
+            loss, mrr = self.train(trainer, epoch, best, looks or epoch == schedule.epochs), None
             if looks and len(self.graph.valid):
                 mrr = self.valid_mrr = validation_mrr(trainer.model(), self.graph, schedule.seed)
             if loss is not None:
@@ -223,7 +223,7 @@ class _Loop(Generic[Model]):
             self.epochs, self.valid_mrr = best.epoch, best.mrr
             self.done = 0
             self.tell(0, self.epochs, times=self.epochs)
-        return self.sound(trainer, best)
+        return trainer.model()
 
     def follow(self, part: int) -> Model:
         """Train another part for as many epochs as the pilot chose, and return its model."""
@@ -233,7 +233,7 @@ class _Loop(Generic[Model]):
                 break
             self.train(trainer, epoch, nothing, epoch == self.epochs)
             self.tell(part, epoch)
-        return self.sound(trainer, nothing)
+        return trainer.model()
 
     def train(self, trainer: Trainer[Model], epoch: int, best: _Best, read: bool) -> float | None:
         """Train for an epoch and return the loss, if it is read, after seeing that training has not diverged."""
@@ -243,13 +243,9 @@ class _Loop(Generic[Model]):
         self.loss = float(loss)
         if not self.loss <= HOPELESS * max(1.0, float(trainer.start_loss or 0)):
             self.stop(trainer, epoch, best, self.loss)
+        if read and not all(table.isfinite().all() for table in trainer.state().values() if table.is_floating_point()):
+            self.stop(trainer, epoch, best, math.nan)  # in the epoch's last step
         return self.loss
-
-    def sound(self, trainer: Trainer[Model], best: _Best) -> Model:
-        """Return the model of a part that is trained, if all its numbers are finite."""
-        if not all(table.isfinite().all() for table in trainer.state().values() if table.is_floating_point()):
-            self.stop(trainer, self.epochs, best, math.nan)
-        return trainer.model()
 
     def stop(self, trainer: Trainer[Model], epoch: int, best: _Best, loss: float) -> NoReturn:
         """Say that training diverged, with the model that was last good, if there was one."""

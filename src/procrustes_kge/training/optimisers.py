@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from procrustes_kge.training.state import State, copy_into
 
 
+@runtime_checkable
 class Optimiser(Protocol):
     """Moves one table; what it remembers between steps belongs to that table."""
 

@@ -1,0 +1,79 @@
+"""Compare README and docs with the result files that their tables come from, and recipes with the runs they describe.
+
+python scripts/check_results.py            name what differs; exit code 1 if anything does
+python scripts/check_results.py --write    write the tables anew where they differ
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+import records  # noqa: E402
+import tables  # noqa: E402
+from procrustes_kge.bench.paper import DATASETS  # noqa: E402
+from procrustes_kge.bench.table import Row, table_rows  # noqa: E402
+from procrustes_kge.training.baseline_recipes import PUBLISHED  # noqa: E402
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+TABLE = re.compile(r"(?<=<!-- )(?P<name>[^/].*?) -->\n(?P<shown>.*?)(?=<!-- /(?P=name) -->)", re.DOTALL)
+
+
+def table_problems(pages: tuple[Path, ...] = PAGES, write: bool = False) -> Iterator[str]:
+    """Compare every table between `<!-- name -->` and `<!-- /name -->` with what its result file gives."""
+    used = set()
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        for name, shown in TABLE.findall(text):
+            used.add(name.split()[0])
+            if name.split()[0] not in tables.TABLES:
+                yield f"{page.name}: there is no table `{name}`; expected one of {', '.join(tables.TABLES)}"
+                continue
+            printed = f"{tables.printed(name)}\n"
+            if shown != printed:
+                text = text.replace(f"<!-- {name} -->\n{shown}", f"<!-- {name} -->\n{printed}")
+                hint = "written anew" if write else "run scripts/check_results.py --write"
+                yield f"{page.name}: the table `{name}` is not what benchmarks/tables.py prints; {hint}"
+        if write:
+            page.write_text(text, encoding="utf-8")
+    for name in tables.TABLES.keys() - used:
+        yield f"the table `{name}` is on no page; add <!-- {name} --> and <!-- /{name} --> to one, or remove it"
+
+
+def recipe_problems() -> Iterator[str]:
+    """Compare the settings that a baseline's row was trained with with those of its recipe."""
+    for row in table_rows():
+        if row.recipe not in PUBLISHED:
+            continue
+        for run in json.loads(row.file(records.RESULTS).read_text(encoding="utf-8"))["runs"]:
+            yield from _differences(row, run["settings"])
+
+
+def _differences(row: Row, settings: dict[str, Any]) -> Iterator[str]:
+    wanted = asdict(PUBLISHED[row.recipe][list(DATASETS).index(row.dataset)])
+    unused = {"device", "seed", *(["decay"] if wanted["penalty"] == "none" else [])}
+    for name, value in settings.items():
+        if name not in unused and value != wanted.get(name):
+            yield f"{row.name}: trained with {name} {value}, but its recipe has {wanted.get(name)}; train the row again"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write the tables anew where they differ")
+    arguments = parser.parse_args()
+    problems = [*table_problems(write=arguments.write), *recipe_problems()]
+    print("\n".join(problems) if problems else "README and docs are what the result files give")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
