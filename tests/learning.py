@@ -132,8 +132,8 @@ def plain_losses(tables, batch, asked, draw, kept=None):
         query = query.flatten()
         drawn = None if draw is None else draw.drawn[row // draw.height].tolist()
         compared = query if kept is None else query * kept[row]
-        told, learned = _query_loss(asked, compared, tables.vectors, answers, weight, drawn)
-        losses.append(told.detach())
+        reported, learned = _query_loss(asked, compared, tables.vectors, answers, weight, drawn)
+        losses.append(reported.detach())
         squares = tables.vectors.square().sum(dim=1)
         lengths = len(answers) * (squares[entity] + query.square().sum()) + 2 * squares[answers].sum()
         total = total + learned + asked.regularisation * weight * lengths

@@ -4,7 +4,6 @@ import os
 import weakref
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 
 import pytest
 import torch
@@ -103,23 +102,22 @@ def test_rotations_of_positives_are_those_of_eq_3():
 @main_ways
 def test_a_seed_repeats_bit_for_bit_and_another_gives_another(way):
     graph = rotated_graph()
-    models = [contrast(graph, small(way, epochs=2, seed=seed)) for seed in (3, 3, 4, -3)]
+    models = [contrast(graph, small(way, epochs=2, seed=seed)) for seed in (3, 3, -3)]
     assert same(models[0], models[1])
-    assert not any(one.vectors.equal(other.vectors) for one, other in pairwise(models[1:]))
+    assert not models[1].vectors.equal(models[2].vectors)
 
 
 @pytest.mark.parametrize("way", ["all", "all, unit", "none"])  # those that draw no negatives for a chunk
 def test_how_many_queries_are_compared_at_once_changes_nothing_but_rounding(way):
     graph, settings = rotated_graph(), small(way, dropout=0.0, epochs=3)
     model = contrast(graph, settings)
-    for chunk in (16, 64):
-        assert_close(contrast(graph, replace(settings, chunk=chunk)), model)
+    assert_close(contrast(graph, replace(settings, chunk=48)), model)
 
 
 def test_room_for_more_than_a_batch_changes_nothing():
     graph, settings = rotated_graph(), small(epochs=3)
     model = contrast(graph, settings)
-    assert all(same(contrast(graph, replace(settings, chunk=chunk)), model) for chunk in (128, 1000, 10**9))
+    assert all(same(contrast(graph, replace(settings, chunk=chunk)), model) for chunk in (128, 10**9))
 
 
 @pytest.mark.parametrize("way", ["some", "none"])
@@ -138,9 +136,9 @@ def test_crowds_matter_only_where_a_query_has_several_answers():
 def test_what_the_sigmoid_needs_matters_to_it_alone():
     graph = rotated_graph()
     for way, alike in (("some, unit", True), ("some, sigmoid", False)):
-        model = contrast(graph, small(way, epochs=2))
+        model = contrast(graph, small(way, epochs=1))
         for change in ({"margin": 0.5}, {"sharpness": 3.0}, {"adversarial_temperature": 0.0}):
-            assert same(contrast(graph, small(way, epochs=2, **change)), model) == alike
+            assert same(contrast(graph, small(way, epochs=1, **change)), model) == alike
 
 
 def test_steps_on_the_rows_they_see_are_the_same_steps(monkeypatch):
@@ -172,7 +170,7 @@ def test_training_leaves_the_threads_of_torch_as_they_were():
 
 
 def test_groups_are_smaller_trainings_side_by_side():
-    graph, settings = rotated_graph(), small(dim=48, groups=3, epochs=4)
+    graph, settings = rotated_graph(), small(dim=48, groups=3, epochs=2)
     whole = contrast(graph, settings)
     first = contrast(graph, replace(settings, dim=16, groups=1))
     assert whole.vectors.shape == (60, 6, 8)
@@ -184,7 +182,7 @@ def test_groups_are_smaller_trainings_side_by_side():
 
 def test_the_scores_of_a_joined_model_are_the_sum_of_its_parts():
     graph = rotated_graph()
-    parts = [contrast(graph, small(dim=16, epochs=4, seed=seed)) for seed in (0, 1, 2)]
+    parts = [contrast(graph, small(dim=16, epochs=1, seed=seed)) for seed in (0, 1, 2)]
     whole = joined(parts)
     query = torch.tensor([3, 5]), torch.tensor([0, 11])
     scores = [model.scores(model, model.query(model, *query)) for model in (whole, *parts)]
@@ -194,7 +192,7 @@ def test_the_scores_of_a_joined_model_are_the_sum_of_its_parts():
 
 def test_groups_find_planted_rotations():
     graph = rotated_graph()
-    model = contrast(graph, small(dim=80, groups=2, epochs=16))
+    model = contrast(graph, small(dim=80, groups=2, epochs=12))
     assert evaluate(model, graph).mrr > 0.9
 
 
