@@ -1,27 +1,37 @@
-# make run    train and evaluate on the embedded dataset        make test   the tests
-# make check  lint, types, import directions, tests, doctests   Everything needed is installed into .venv first.
+# make run        train and evaluate on the embedded dataset
+# make test       the tests, but for the slow ones: about two minutes on two cores
+# make check      lint, types, import directions, the tables of README and docs, and all tests
+# make test-gpu   the tests that need a GPU, on a machine that has one
+# Everything needed is installed into .venv first; test-gpu installs nothing: PYTHON has PyTorch, Triton, numpy, jaxtyping,
+# safetensors, pytest, hypothesis and beartype.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # Pins what is installed and what builds it.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: run test check lint clean
+.PHONY: run test slow check lint test-gpu clean
 
 run: $(VENV)/installed
 	$(BIN)/procrustes train
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
-check: $(VENV)/installed-test lint
-	$(BIN)/python -m pytest
+slow: $(VENV)/installed-check  # what `make test` leaves out, and the kernels by Triton's interpreter
+	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
-lint: $(VENV)/installed-test
+check: lint test slow
+
+lint: $(VENV)/installed-check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/check_results.py
+
+test-gpu:
+	PYTHONPATH="$(CURDIR)/src$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -m gpu -rs tests
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -29,7 +39,11 @@ $(VENV)/installed: pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable '.[test,check]'
+	$(BIN)/pip install --quiet --editable '.[test]'
+	touch $@
+
+$(VENV)/installed-check: $(VENV)/installed-test
+	$(BIN)/pip install --quiet --editable '.[test,check,kernels]'
 	touch $@
 
 clean:

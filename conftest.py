@@ -1,6 +1,23 @@
-"""What is collected: modules that need what is not installed are left out."""
+"""What is collected, what of it is slow, and how many processes test: one for each core that this one may use."""
 
+import os
 from importlib.util import find_spec
+
+import pytest
 
 NEED_TRITON = ("full_batch", "distances")
 collect_ignore = [] if find_spec("triton") else [f"src/procrustes_kge/kernels/{name}.py" for name in NEED_TRITON]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The pages train models."""
+    for item in items:
+        if item.path.suffix == ".md":
+            item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes `-n auto` starts; one alone tests by itself."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores if cores > 1 else 0

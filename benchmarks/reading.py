@@ -11,7 +11,7 @@ from pathlib import Path
 
 import records
 from procrustes_kge.graphs.reading import read_graph
-from procrustes_kge.system.footprint import processor_name
+from procrustes_kge.system.machine import processor_name
 
 FORMATS = ("graph.tsv", "graph.csv", "graph.nt", "graph.tsv.gz")
 

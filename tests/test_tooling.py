@@ -1,5 +1,6 @@
 """Laws of the checks themselves: what they are there to refuse is refused."""
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow  # `make test` installs neither ruff nor mypy
 ROOT = Path(__file__).parents[1]
 SHAPES = '''"""Shapes of every kind are strings that no check takes for names."""
 
@@ -46,7 +48,6 @@ def test_ruff_sees_undefined_names_and_no_others_in_shapes(text, found):
         assert said.returncode == 0, said
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "found"), [(SHAPES, False), (SHAPES + UNDEFINED, True)], ids=["shapes", "an undefined name"]
 )
@@ -59,3 +60,23 @@ def test_mypy_sees_undefined_names_and_no_others_in_shapes(text, found, tmp_path
     said = run("mypy", *places, *switched_off, str(tmp_path / "scratch.py"))
     assert ('Name "Iterable" is not defined' in said.stdout) == found, said
     assert said.stdout.count("[name-defined]") == int(found), said
+
+
+LITTLE = """
+import sys, pytest
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("typer", "rich", "polars", "pyoxigraph", "codecarbon", "pandas", "pykeen", "xdist"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+sys.exit(pytest.main(["-m", "gpu", "-p", "no:xdist", "-p", "no:cacheprovider", "--collect-only", "tests"]))
+"""
+
+
+def test_tests_of_a_gpu_are_collected_where_little_is_installed():
+    paths = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    command = [sys.executable, "-c", LITTLE]
+    said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=paths, check=False)
+    assert said.returncode == 0, said
+    for name in ("test_cuda_graphs", "test_contrastive", "test_supervised", "test_full_batch", "test_procrustes"):
+        assert f"{name}.py" in said.stdout, said

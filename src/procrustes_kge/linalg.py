@@ -59,12 +59,12 @@ def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Flo
     they carry no weight, and not for a matrix that is kept.
     """
     size = torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(torch.finfo(matrices.dtype).tiny)
-    turned = (matrices / size).flatten(0, -3) if matrices.ndim > 2 else (matrices / size)[None]
+    rotations = (matrices / size).flatten(0, -3) if matrices.ndim > 2 else (matrices / size)[None]
     for a, b, c in (LIFT,) * LIFTS + (POLISH,) * POLISHES:
-        gram = turned.mT @ turned
+        gram = rotations.mT @ rotations
         inner = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
-        turned = torch.baddbmm(turned, turned, inner, beta=a)
-    return turned.view_as(matrices)
+        rotations = torch.baddbmm(rotations, rotations, inner, beta=a)
+    return rotations.view_as(matrices)
 
 
 def completed(covariances: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:

@@ -1,15 +1,16 @@
 """Laws of the command as a whole: help, usage, and what another process sees of it."""
 
+import io
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from commands import contents
 from procrustes_kge import __version__
+from procrustes_kge.cli import main
 
 
 def test_the_version_is_printed(procrustes):
@@ -51,16 +52,10 @@ def test_arguments_that_make_no_sense_are_refused_with_the_usage(arguments, mess
     assert "Traceback" not in said
 
 
-# From another process.
-
-
-def process(*arguments, **environment):
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
-        capture_output=True,
-        check=False,
-    )
+def process(*arguments):
+    """Run Python in another process."""
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run([sys.executable, *arguments], env=paths, capture_output=True, check=False)
 
 
 def test_the_module_is_the_command():
@@ -76,9 +71,11 @@ def test_the_version_is_printed_without_pytorch():
     assert not loaded & {b"torch", b"numpy", b"polars"}
 
 
-def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(here):
-    Path("bad.tsv").write_text("Zürich\t☃\n", encoding="utf-8")
-    ended = process("-m", "procrustes_kge", "train", "bad.tsv", "--separator", "☃", PYTHONIOENCODING="ascii")
-    assert (ended.returncode, ended.stdout) == (2, b"")
-    assert re.fullmatch(rb"error: separator '\\u2603' is not known; [^\n]+\n", ended.stderr)
-    assert contents().keys() == {"../desk", "../desk/ring.tsv", "../desk/bad.tsv"}
+def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(monkeypatch):
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", io.TextIOWrapper(shown, encoding="ascii", write_through=True))
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "ring.tsv", "--separator", "☃"])
+    assert ended.value.code == 2
+    assert re.fullmatch(rb"error: separator '\\u2603' is not known; [^\n]+\n", shown.getvalue())
+    assert contents().keys() == {"../desk", "../desk/ring.tsv"}

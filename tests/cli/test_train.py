@@ -239,6 +239,7 @@ def test_a_terminal_sees_a_bar_and_standard_output_does_not(name, figures, capsy
     assert "ranking test" in shown
 
 
+@pytest.mark.slow
 def test_a_reader_who_has_seen_enough_does_not_stop_a_training(here):
     train = f"{sys.executable} -m procrustes_kge train ring.tsv {' '.join(TINY)} --out run | head -n 1"
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

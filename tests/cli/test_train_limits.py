@@ -13,11 +13,22 @@ from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.layouts.batches import TILE
 from procrustes_kge.runs.store import load_run
 from procrustes_kge.training.budget import memory_needed, parse_size
-from procrustes_kge.training.recipes import DEFAULT, recipe
+from procrustes_kge.training.recipes import DEFAULT, learn, recipe
 
 # Budgets.
 
 
+@pytest.fixture
+def briefly(monkeypatch):
+    """Train for an epoch, whatever the settings say that are saved."""
+
+    def learn_an_epoch(graph, settings, report=None):
+        return learn(graph, replace(settings, epochs=1), report)
+
+    monkeypatch.setattr(train_verb, "learn", learn_an_epoch)
+
+
+@pytest.mark.usefixtures("briefly")
 def test_the_default_is_fitted_to_a_minute_and_a_named_recipe_to_nothing(procrustes, monkeypatch):
     whole = recipe(DEFAULT, read_graph("ring.tsv"), "cpu")
     assert train_verb.A_MINUTE == 60
@@ -46,6 +57,7 @@ def test_a_time_that_is_too_short_shortens_what_is_trained(name, procrustes):
     assert printed.endswith("saved  runs/ring\n")
 
 
+@pytest.mark.usefixtures("briefly")
 def test_memory_bounds_what_is_trained(procrustes):
     graph, flags = read_graph("ring.tsv"), ("--device", "cpu", "--epochs", "3")
     whole = replace(recipe(DEFAULT, graph, "cpu"), epochs=3)

@@ -1,5 +1,6 @@
 """Known answers, against a plain dictionary."""
 
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procrustes_kge.graphs.graph import SPLITS, Vocabulary
-from procrustes_kge.graphs.known_answers import KnownAnswers
+from procrustes_kge.graphs.known_answers import KnownAnswers, known_answers
 from toys import graph_of, random_graph, random_graphs
 
 
@@ -105,3 +106,13 @@ def test_the_largest_graphs_overflow_nothing(seed):
     }
     assert torch.equal(known.count(*far), few.count(asked, sides))
     assert torch.equal(known.hold(*far, ids), few.hold(asked, sides, torch.arange(30)))
+
+
+def test_all_answers_are_collected_once_for_a_graph_and_let_go_with_it():
+    graph = random_graph(entities=6, relations=2, triples=20, seed=0)
+    found = known_answers(graph)
+    assert known_answers(graph) is found
+    assert found.queries.answers.equal(KnownAnswers.of(graph).queries.answers)
+    kept = weakref.ref(found)
+    del graph, found
+    assert kept() is None

@@ -1,7 +1,6 @@
 """The fused kernels agree with their plain twins: on a GPU where there is one, else by Triton's interpreter."""
 
 import os
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
-pytest.importorskip("triton", reason="Triton is not installed; pip install 'procrustes-kge[kernels]' brings it")
+pytest.importorskip("triton", reason="Triton is not installed; `make check` installs it")
 
 import triton.runtime.interpreter as interpreter
 
@@ -23,9 +22,13 @@ from procrustes_kge.layouts.relational import RelationalMatrices
 from procrustes_kge.linalg import nearest_orthogonal_by_products
 from procrustes_kge.models.baselines.distances import lengths
 from procrustes_kge.models.ranking import evaluate
-from procrustes_kge.training.full_batch import NEARLY_THERE, FitSettings, Segments, fit, train_epoch
+from procrustes_kge.training import blocks, full_batch
+from procrustes_kge.training.blocks import FusedBlock, PlainBlock, start_vectors
+from procrustes_kge.training.full_batch import fit
+from procrustes_kge.training.full_batch_settings import FitSettings
 from toys import random_graph, rotated_graph
 
+pytestmark = pytest.mark.gpu if torch.cuda.is_available() else pytest.mark.slow
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 _patched = interpreter._patch_lang_tensor
 
@@ -36,16 +39,11 @@ def _patch_with_scalars(tensor, scope):
     scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.reshape(-1)[0]))
 
 
-def as_on_a_gpu():
-    """Return the module `fit`, whose name the function has taken."""
-    return sys.modules["procrustes_kge.training.full_batch"]
-
-
 @pytest.fixture(autouse=True, scope="module")
 def _interpreter():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(interpreter, "_patch_lang_tensor", _patch_with_scalars)
-        patch.setattr(as_on_a_gpu(), "_polar", lambda vectors: nearest_orthogonal_by_products)
+        patch.setattr(blocks, "polar", nearest_orthogonal_by_products)
         yield
 
 
@@ -53,19 +51,14 @@ def by_both(graph, settings, epochs):
     """Return vectors and losses after some epochs, plain and fused."""
     sizes = (len(graph.entities), len(graph.relations))
     triples = graph.train.to(DEVICE)
-    plain = Segments.start(range(settings.segments), sizes[0], settings.segment, 0, DEVICE)
-    matrices = RelationalMatrices.of(triples, *sizes, settings.segments)
-    found = fused.FusedSegments(plain.vectors.clone(), FusedLayout.of(triples, *sizes))
-    for _ in range(epochs):
-        train_epoch(plain, matrices, settings)
-        loss = found.train_epoch(
-            settings.learning_rate,
-            translate=settings.translate,
-            by_norm=settings.loss == "norm",
-            adam=settings.step == "adam",
-            near=NEARLY_THERE,
-        )
-    return (plain.vectors, plain.loss), (found.vectors, loss)
+    vectors = start_vectors(range(settings.segments), sizes[0], settings.segment, 0, DEVICE)
+    segments = fused.FusedSegments(vectors.clone(), FusedLayout.of(triples, *sizes))
+    both = (
+        PlainBlock(vectors, settings, RelationalMatrices.of(triples, *sizes, settings.segments)),
+        FusedBlock(segments, settings),
+    )
+    losses = [[block.epoch() for _ in range(epochs)][-1] for block in both]
+    return [(block.vectors, loss) for block, loss in zip(both, losses, strict=True)]
 
 
 def crowded_graph(seed=0):
@@ -79,12 +72,12 @@ def crowded_graph(seed=0):
     return SimpleNamespace(entities=range(entities), relations=range(2), train=train)
 
 
-@pytest.mark.parametrize("step", ["turn", "adam"])
+@pytest.mark.parametrize("optimiser", ["turn", "adam"])
 @pytest.mark.parametrize("loss", ["squared", "norm"])
 @pytest.mark.parametrize("translate", [True, False])
 @pytest.mark.parametrize("graph", [rotated_graph(), crowded_graph()], ids=["rotated", "crowded"])
-def test_a_fused_epoch_is_a_plain_epoch(graph, step, loss, translate):
-    chosen = FitSettings(dim=16, segment=8, step=step, loss=loss, translate=translate, learning_rate=0.05)
+def test_a_fused_epoch_is_a_plain_epoch(graph, optimiser, loss, translate):
+    chosen = FitSettings(dim=16, segment=8, optimiser=optimiser, loss=loss, translate=translate, learning_rate=0.05)
     plain, found = by_both(graph, chosen, epochs=2)
     torch.testing.assert_close(found[0], plain[0], rtol=1e-4, atol=2e-4)
     torch.testing.assert_close(found[1], plain[1], rtol=1e-4, atol=1e-4)
@@ -96,14 +89,16 @@ def test_a_fused_epoch_is_a_plain_epoch(graph, step, loss, translate):
     relations=st.integers(1, 4),
     triples=st.integers(1, 150),
     segment=st.sampled_from([2, 5, 16, 20, 33, 64]),
-    step=st.sampled_from(["turn", "adam"]),
+    optimiser=st.sampled_from(["turn", "adam"]),
     loss=st.sampled_from(["squared", "norm"]),
     translate=st.booleans(),
     seed=st.integers(0, 99),
 )
-def test_a_fused_epoch_is_a_plain_epoch_for_any_shape(segment, step, loss, translate, **sizes):
+def test_a_fused_epoch_is_a_plain_epoch_for_any_shape(segment, optimiser, loss, translate, **sizes):
     graph = random_graph(**sizes)
-    chosen = FitSettings(dim=segment, segment=segment, step=step, loss=loss, translate=translate, learning_rate=0.01)
+    chosen = FitSettings(
+        dim=segment, segment=segment, optimiser=optimiser, loss=loss, translate=translate, learning_rate=0.01
+    )
     # The loss of the second epoch tells whether the first went where it should. Vectors cannot be compared: directions
     # in which a relation with few triples says nothing are filled alike, but round differently.
     plain, found = by_both(graph, chosen, epochs=2)
@@ -124,7 +119,7 @@ def test_training_by_the_kernels_gives_the_figures_of_plain_training(monkeypatch
     found = []
     for fuses in (False, True):
         assert not used
-        monkeypatch.setattr(as_on_a_gpu(), "can_fuse", lambda *_, fuses=fuses: fuses)
+        monkeypatch.setattr(full_batch, "can_fuse", lambda *_, fuses=fuses: fuses)
         found.append(evaluate(fit(graph, chosen), graph))
     assert used
     assert found[0].mrr == pytest.approx(found[1].mrr, abs=5e-4)

@@ -16,9 +16,9 @@ from procrustes_kge.graphs.graph import SPLITS
 from procrustes_kge.graphs.known_answers import KnownAnswers
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models import ranking
+from procrustes_kge.models.predictor import LinkPredictor
 from procrustes_kge.models.ranking import (
     Evaluation,
-    LinkPredictor,
     Metrics,
     count_places,
     evaluate,
@@ -221,7 +221,7 @@ def test_neither_chunks_nor_workers_matter(case, room, workers):
     graph, table = case
     expected = evaluate(table, graph)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "SCORES_AT_ONCE", room)
+        patch.setattr(ranking, "SCORES_RANKED_AT_ONCE", room)
         patch.setattr(threads, "cores", lambda: workers)
         found = evaluate(table, graph)
     assert rows_of(found.ranks) == rows_of(expected.ranks)
@@ -233,7 +233,7 @@ def test_progress_comes_chunk_by_chunk_to_the_end(case, room):
     graph, table = case
     told = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ranking, "SCORES_AT_ONCE", room)
+        patch.setattr(ranking, "SCORES_RANKED_AT_ONCE", room)
         evaluate(table, graph, progress=lambda done, total: told.append((done, total)))
     at_once = max(1, room // len(graph.entities))
     total = -(-2 * len(graph.test) // at_once)

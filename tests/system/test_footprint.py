@@ -6,6 +6,7 @@ import threading
 import time
 import types
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.system import footprint
+from procrustes_kge.system import energy, footprint
+from procrustes_kge.system.energy import RaplCounters
 from procrustes_kge.system.footprint import WORLD_G_PER_KWH, Footprint, grid_intensity, measure
 
 
@@ -29,24 +31,6 @@ def assert_adds_up(result: Footprint) -> None:
     assert result.g_co2 == result.kwh * result.grid_g_per_kwh
 
 
-def with_sampling(monkeypatch) -> None:
-    monkeypatch.setattr(footprint, "SHORTEST_PAUSE", 0.01)
-    monkeypatch.setattr(footprint, "PAUSE_PER_READING", 0)
-
-
-class Part:
-    """A part of a machine that uses 36 kW."""
-
-    def __init__(self, chip_part: str, mode: str, kilowatts: float = 36.0) -> None:
-        self.chip_part, self._mode, self.kilowatts = chip_part, mode, kilowatts
-
-    def start(self) -> None:
-        pass
-
-    def measure_power_and_energy(self, last_duration: float) -> tuple[None, types.SimpleNamespace]:
-        return None, types.SimpleNamespace(kWh=self.kilowatts * last_duration / 3600)
-
-
 # what is measured
 
 
@@ -54,38 +38,26 @@ def test_a_block_has_its_seconds_and_some_energy():
     with measure(grid=100) as meter:
         time.sleep(0.3)
     assert meter.footprint.seconds >= 0.3
-    assert meter.footprint.method.startswith("codecarbon")
     assert meter.footprint.peak_memory_mb > 0
     assert meter.footprint.gpu_kwh == meter.footprint.gpu_peak_memory_mb == 0
     assert_adds_up(meter.footprint)
 
 
-def test_a_block_that_works_costs_more_of_the_processor_than_one_that_sleeps():
+def test_a_block_that_works_costs_more_of_the_processor_than_one_that_sleeps(no_counter):
     with measure() as asleep:
         time.sleep(0.3)
     with measure() as awake:
         until = time.process_time() + 0.3
         while time.process_time() < until:
             pass
-    if "load of this process" not in asleep.footprint.method:
-        pytest.skip("the counter of this machine counts the work of others too")
     assert awake.footprint.cpu_kwh > asleep.footprint.cpu_kwh
 
 
-def test_readings_during_the_block_cover_all_of_it_once(monkeypatch):
-    with_sampling(monkeypatch)
-    monkeypatch.setattr(footprint, "_detect_hardware", lambda: [Part("CPU", "intel_rapl"), Part("RAM", "rails")])
-    before = time.perf_counter()
-    with measure() as meter:
-        time.sleep(0.3)
-    after = time.perf_counter()
-    assert meter.footprint.seconds <= meter.footprint.cpu_kwh * 3600 / 36 <= after - before
-
-
-def test_the_thread_of_the_meter_ends_with_the_block():
+def test_no_thread_outlives_the_block(powercap):
+    before = threading.active_count()
     with measure():
-        assert "footprint" in [thread.name for thread in threading.enumerate()]
-    assert "footprint" not in [thread.name for thread in threading.enumerate()]
+        pass
+    assert threading.active_count() == before
 
 
 def test_the_footprint_is_json():
@@ -125,11 +97,8 @@ def test_measuring_opens_no_connection(monkeypatch):
         pytest.fail("a connection was opened")
 
     monkeypatch.setattr("socket.socket.connect", refuse)
-    monkeypatch.setenv("CODECARBON_EMISSIONS_ENDPOINT", "http://localhost:1")
-    monkeypatch.setenv("CODECARBON_OUTPUT_METHODS", "api")
-    with measure() as meter:
+    with measure("FRA"):
         pass
-    assert meter.footprint.method.startswith("codecarbon")
 
 
 # what goes wrong
@@ -144,25 +113,116 @@ def test_an_error_of_the_block_passes_and_the_footprint_is_there(error):
     assert_adds_up(meter.footprint)
 
 
+def test_a_peak_that_cannot_begin_again_is_said(monkeypatch):
+    monkeypatch.setattr(footprint, "restart_peak_memory", broken)
+    with measure() as meter:
+        pass
+    assert "peak memory, which is that of the whole process: broken on purpose" in meter.footprint.method
+    assert meter.footprint.peak_memory_mb > 0
+
+
+# counters of the processor and of memory
+
+
+@pytest.fixture
+def no_counter(monkeypatch, tmp_path):
+    monkeypatch.setattr(energy, "POWERCAP", tmp_path)
+
+
+class Powercap:
+    """A folder of counters as Linux shows them."""
+
+    def __init__(self, folder):
+        self.folder, self.full = folder, 1_000_000_000
+
+    def count(self, zone, microjoules, name=None):
+        place = self.folder / zone
+        place.mkdir(exist_ok=True)
+        (place / "energy_uj").write_text(f"{microjoules}\n")
+        (place / "max_energy_range_uj").write_text(f"{self.full}\n")
+        if name is not None:
+            (place / "name").write_text(f"{name}\n")
+
+
+@pytest.fixture
+def powercap(monkeypatch, tmp_path):
+    """Two processors, one with a counter of memory, and what must not be counted twice."""
+    monkeypatch.setattr(energy, "POWERCAP", tmp_path)
+    shown = Powercap(tmp_path)
+    shown.count("intel-rapl:0", 100, "package-0")
+    shown.count("intel-rapl:0:0", 100, "core")
+    shown.count("intel-rapl:0:1", 100, "dram")
+    shown.count("intel-rapl:1", 100, "package-1")
+    shown.count("intel-rapl:2", 100, "psys")
+    shown.count("intel-rapl-mmio:0", 100, "package-0")
+    return shown
+
+
+def spend(powercap, joules):
+    for zone in ("intel-rapl:0", "intel-rapl:0:0", "intel-rapl:0:1", "intel-rapl:1", "intel-rapl:2"):
+        powercap.count(zone, round(100 + joules * 1e6))
+
+
+def test_counters_are_read_and_named_and_nothing_is_counted_twice(powercap):
+    with measure() as meter:
+        spend(powercap, 360)
+    assert meter.footprint.cpu_kwh == pytest.approx(2 * 360 / 3.6e6)
+    assert meter.footprint.ram_kwh == pytest.approx(360 / 3.6e6)
+    assert meter.footprint.method == "cpu measured by RAPL (whole machine), memory measured by RAPL (whole machine)"
+    assert not meter.footprint.estimated
+    assert_adds_up(meter.footprint)
+
+
+@given(spent=st.lists(st.integers(0, 999_999_999), min_size=1, max_size=10))
+def test_a_counter_that_comes_round_is_read_through(spent, tmp_path_factory):
+    powercap = Powercap(tmp_path_factory.mktemp("powercap"))
+    powercap.count("intel-rapl:0", 123, "package-0")
+    with patch.object(energy, "POWERCAP", powercap.folder):
+        counters = RaplCounters()
+    shown = 123
+    for microjoules in spent:
+        shown = (shown + microjoules) % powercap.full
+        powercap.count("intel-rapl:0", shown)
+        counters._read()
+    assert counters.stop() == {"cpu": sum(spent) / 1e6, "ram": 0}
+
+
+def test_counters_are_read_during_the_block(powercap, monkeypatch):
+    monkeypatch.setattr(energy, "PAUSE", 0.001)
+    read = threading.Event()
+    counters = RaplCounters()
+    monkeypatch.setattr(counters, "_read", read.set)
+    assert read.wait(30)
+    counters.stop()
+
+
 def assert_estimated(result: Footprint, cause: str) -> None:
     assert result.estimated
-    assert result.method.startswith("estimated at")
-    assert cause in result.method
+    assert "cpu estimated at" in result.method
+    assert "memory estimated at" in result.method
+    assert f"energy counter of the processor: {cause}" in result.method
     assert_adds_up(result)
 
 
-def test_without_codecarbon_there_is_an_estimate_that_says_so(monkeypatch):
-    monkeypatch.setitem(sys.modules, "codecarbon", None)
+def test_without_a_counter_there_is_an_estimate_that_says_so(no_counter):
     with measure() as meter:
         time.sleep(0.01)
-    assert_estimated(meter.footprint, "codecarbon is not installed")
+    assert_estimated(meter.footprint, "this system shows none")
 
 
-def test_the_estimate_charges_busy_cores_and_memory(monkeypatch):
-    monkeypatch.setitem(sys.modules, "codecarbon", None)
-    monkeypatch.setattr(footprint, "_peak_memory", lambda: 2000.0)
-    spent = iter([(1.0, 0.0, 0.0, 0.0, 0.0), (2.0, 1.0, 3.0, 0.0, 9.0)])  # five seconds, three of them children's
-    monkeypatch.setattr(os, "times", lambda: next(spent))
+def test_a_counter_of_processors_alone_leaves_memory_to_be_estimated(powercap):
+    powercap.count("intel-rapl:0:1", 100, "uncore")
+    with measure() as meter:
+        spend(powercap, 1)
+    assert meter.footprint.method.startswith("cpu measured by RAPL (whole machine), memory estimated at 0.375 W per GB")
+    assert meter.footprint.estimated
+
+
+def test_the_estimate_charges_busy_cores_and_memory(monkeypatch, no_counter):
+    monkeypatch.setattr(footprint, "peak_memory_mb", lambda: 2000.0)
+    own, children = iter([1.0, 3.0]), iter([(7.0, 7.0, 0.0, 0.0, 0.0), (8.0, 8.0, 2.0, 1.0, 9.0)])
+    monkeypatch.setattr(time, "process_time", lambda: next(own))
+    monkeypatch.setattr(os, "times", lambda: next(children))
     with measure() as meter:
         pass
     assert meter.footprint.cpu_kwh == pytest.approx(footprint.WATTS_PER_BUSY_CORE * 5 / 3.6e6)
@@ -174,53 +234,29 @@ def broken(*_: object, **__: object) -> None:
     raise OSError("broken on purpose")
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        "codecarbon.OfflineEmissionsTracker",
-        "codecarbon.external.hardware.CPU.start",
-        "codecarbon.external.hardware.CPU.measure_power_and_energy",
-    ],
-)
-@pytest.mark.parametrize("seconds", [0, 0.1])  # at the end of the block, or already during it
-def test_when_codecarbon_breaks_there_is_an_estimate_that_says_why(monkeypatch, capfd, step, seconds):
-    with_sampling(monkeypatch)
-    monkeypatch.setattr(step, broken)
+@pytest.mark.parametrize("step", ["__init__", "stop"])
+def test_when_a_counter_breaks_there_is_an_estimate_that_says_why(monkeypatch, capfd, step, no_counter):
+    monkeypatch.setattr(RaplCounters, "__init__", lambda _: None)
+    monkeypatch.setattr(RaplCounters, step, broken)
     with measure() as meter:
-        time.sleep(seconds)
+        time.sleep(0.01)
     assert_estimated(meter.footprint, "broken on purpose")
     assert capfd.readouterr() == ("", "")
 
 
-def test_codecarbon_by_itself_finds_the_same_processor(monkeypatch):
-    from codecarbon.core import hardware_cache, util
-
-    introduced = [getattr(part, "_tdp", None) for part in footprint._detect_hardware()]
-    hardware_cache.clear_cache()
-    util.detect_cpu_model.cache_clear()
-    monkeypatch.setattr(footprint, "_introduce_processor", broken)
-    assert [getattr(part, "_tdp", None) for part in footprint._detect_hardware()] == introduced
-
-
-def test_counters_are_read_and_named_and_a_gpu_of_codecarbon_is_left_out(monkeypatch):
-    parts = [Part("RAM", "dram_rails"), Part("GPU", "any"), Part("CPU", "intel_rapl")]
-    monkeypatch.setattr(footprint, "_detect_hardware", lambda: parts)
+def test_a_counter_that_breaks_during_the_block_says_so_at_its_end(powercap, monkeypatch):
+    monkeypatch.setattr(energy, "PAUSE", 0.001)
     with measure() as meter:
-        time.sleep(0.05)
-    words = "cpu measured by intel rapl (whole machine), ram measured by dram rails (whole machine)"
-    assert meter.footprint.method.endswith(words)
-    assert not meter.footprint.estimated
-    assert meter.footprint.cpu_kwh == meter.footprint.ram_kwh >= 0.05 * 36 / 3600
-    assert meter.footprint.gpu_kwh == 0
+        (powercap.folder / "intel-rapl:1" / "energy_uj").unlink()
+        meter.machine.thread.join(30)
+        powercap.count("intel-rapl:1", 200)
+    assert_estimated(meter.footprint, "[Errno 2] No such file")
 
 
-@pytest.mark.parametrize("kilowatts", [0.0, -1.0, float("nan")])
-def test_a_counter_that_stands_still_or_runs_backwards_is_not_believed(monkeypatch, kilowatts):
-    parts = [Part("RAM", "dram_rails"), Part("CPU", "intel_rapl", kilowatts)]
-    monkeypatch.setattr(footprint, "_detect_hardware", lambda: parts)
+def test_a_counter_that_stands_still_is_not_believed(powercap):
     with measure() as meter:
         time.sleep(0.01)
-    assert_estimated(meter.footprint, "it counted")
+    assert_estimated(meter.footprint, "it stands still")
 
 
 # the GPU
@@ -248,6 +284,7 @@ class FakeNvml:
 
 @pytest.fixture
 def cuda(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: types.SimpleNamespace(uuid="ab-cd"))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda _: None)
     monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda _: None)
@@ -260,7 +297,7 @@ def test_the_counter_of_the_gpu_is_read_before_and_after(monkeypatch, cuda):
         pass
     assert meter.footprint.gpu_kwh == pytest.approx(7200 / 3.6e6)
     assert meter.footprint.gpu_peak_memory_mb == 3
-    assert meter.footprint.method.endswith("; gpu measured by NVML counter (whole device)")
+    assert ", gpu measured by NVML (whole device)" in meter.footprint.method
     assert_adds_up(meter.footprint)
 
 
@@ -271,7 +308,8 @@ def test_a_gpu_that_cannot_be_metered_is_said_to_be_missing(monkeypatch, cuda, n
         pass
     assert meter.footprint.gpu_kwh == 0
     assert meter.footprint.gpu_peak_memory_mb == 3
-    assert "; cuda not metered, its energy is missing" in meter.footprint.method
+    assert ", energy of cuda is missing" in meter.footprint.method
+    assert "; energy counter of cuda: " in meter.footprint.method
     assert meter.footprint.estimated
 
 
@@ -279,8 +317,16 @@ def test_a_gpu_that_cannot_be_metered_is_said_to_be_missing(monkeypatch, cuda, n
 def test_a_device_that_is_not_there_does_not_stop_the_block(device):
     with measure(device=device) as meter:
         pass
-    assert "not metered" in meter.footprint.method
+    assert f"energy of {device} is missing" in meter.footprint.method
+    assert f"energy counter of {device}: " in meter.footprint.method
     assert meter.footprint.gpu_peak_memory_mb == 0
+
+
+def test_a_gpu_that_fails_to_end_its_work_is_said_and_stops_nothing(monkeypatch, cuda):
+    monkeypatch.setattr(torch.cuda, "synchronize", broken)
+    with measure(device="cuda") as meter:
+        pass
+    assert "waiting for the GPU: broken on purpose" in meter.footprint.method
 
 
 # the grid
@@ -340,5 +386,5 @@ def test_countries_need_codecarbon_and_say_so(monkeypatch):
 def test_two_letters_need_pycountry_and_three_do_not(monkeypatch):
     monkeypatch.setitem(sys.modules, "pycountry", None)
     assert grid_intensity("FRA")[1] == "FRA"
-    with pytest.raises(InputError):
+    with pytest.raises(InputError, match="pycountry; give three, as in FRA"):
         grid_intensity("FR")

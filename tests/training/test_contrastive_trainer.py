@@ -282,11 +282,8 @@ def test_a_table_that_no_memory_holds_is_refused():
 
 # On a GPU.
 
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
-
 
 @pytest.mark.gpu
-@on_a_gpu
 @every_way
 def test_a_gpu_learns_what_the_cpu_learns(way):
     graph = rotated_graph()
@@ -297,7 +294,6 @@ def test_a_gpu_learns_what_the_cpu_learns(way):
 
 
 @pytest.mark.gpu
-@on_a_gpu
 @every_way
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_the_host_waits_for_a_gpu_once_an_epoch(way):

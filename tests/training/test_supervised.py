@@ -44,7 +44,12 @@ def mrr_of(settings, graph=None):
     return evaluate(train(graph, settings), graph).mrr
 
 
-@pytest.mark.parametrize("way", LEARNERS)
+def slow_where(names, slow):
+    """Return names to parametrise by, some of them marked as slow."""
+    return [pytest.param(name, marks=pytest.mark.slow) if name in slow else name for name in names]
+
+
+@pytest.mark.parametrize("way", slow_where(LEARNERS, ("drawn, focused", "drawn, softmax", "shared, focused")))
 def test_planted_answers_are_learned(way):
     assert mrr_of(LEARNERS[way]) > 0.8
 
@@ -192,13 +197,12 @@ def test_answers_told_twice_count_once():
     assert training.by_labels(*batch).item() == pytest.approx(loss, rel=1e-5)
 
 
-def test_training_leaves_the_generators_as_they_were():
-    on_a_gpu = torch.cuda.is_available()
-    states = (torch.get_rng_state, *([torch.cuda.get_rng_state] if on_a_gpu else []))
-    for device in ("cpu", *(["cuda"] if on_a_gpu else [])):
-        before = [state() for state in states]
-        train(random_graph(6, 2, 20), replace(SMALL, model="complex", epochs=1, device=device))
-        assert all(map(torch.equal, before, [state() for state in states]))
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_training_leaves_the_generators_as_they_were(device):
+    states = (torch.get_rng_state, *([torch.cuda.get_rng_state] if device == "cuda" else []))
+    before = [state() for state in states]
+    train(random_graph(6, 2, 20), replace(SMALL, model="complex", epochs=1, device=device))
+    assert all(map(torch.equal, before, [state() for state in states]))
 
 
 def test_a_model_that_wants_what_is_no_setting_is_told(monkeypatch):
@@ -211,7 +215,7 @@ def test_a_model_that_wants_what_is_no_setting_is_told(monkeypatch):
         train(random_graph(6, 2, 20), replace(SMALL, model="winged"))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.gpu
 @pytest.mark.parametrize("way", LEARNERS)
 def test_replayed_steps_learn_planted_answers(way, monkeypatch):
     settings, made = replace(LEARNERS[way], device="cuda"), []
@@ -222,7 +226,7 @@ def test_replayed_steps_learn_planted_answers(way, monkeypatch):
     assert mrr_of(settings) > 0.8
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", BASELINES)
 def test_replayed_steps_move_weights_as_steps_do(name, monkeypatch):
     few = replace(SMALL, model=name, step="adam", learning_rate=0.01, epochs=4, batch="full", tf32=False)

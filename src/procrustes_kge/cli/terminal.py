@@ -15,11 +15,11 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.reading import read_graph
-from procrustes_kge.models.ranking import Evaluation, LinkPredictor, evaluate, figure
+from procrustes_kge.models.predictor import LinkPredictor
+from procrustes_kge.models.ranking import Evaluation, evaluate, figure
 from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
-from procrustes_kge.training.loop import Learned, Report
-from procrustes_kge.training.loop import Progress as TrainingProgress
+from procrustes_kge.training.loop import Learned, Progress as TrainingProgress, Report
 from procrustes_kge.training.recipes import Settings, learned
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 import torch
 from jaxtyping import Bool, Int
@@ -12,6 +14,18 @@ from torch import Tensor
 
 from procrustes_kge.graphs.graph import SPLITS, Graph
 from procrustes_kge.graphs.queries import LARGEST, Queries, group_by_query
+
+_made: WeakKeyDictionary[Graph, KnownAnswers] = WeakKeyDictionary()
+_lock = Lock()
+
+
+def known_answers(graph: Graph, device: torch.device | str = "cpu") -> KnownAnswers:
+    """Return the answers that all splits hold, made once for a graph; those of the last device are kept."""
+    with _lock:
+        found = _made.get(graph)
+        if found is None or found.queries.answers.device != torch.empty(0, device=device).device:
+            found = _made[graph] = KnownAnswers.of(graph, device=device)
+        return found
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,11 @@ class Queries:
 
     def by_side(self, relations: int) -> tuple[Queries, Queries]:
         """Return the queries for tails, and those for heads."""
-        first, answered = int((self.directions < relations).sum()), self.offsets
-        cut = int(answered[first])
+        middle = int((self.directions < relations).sum())
+        cut = int(self.offsets[middle])
         return (
-            Queries(self.entities[:first], self.directions[:first], answered[: first + 1], self.answers[:cut]),
-            Queries(self.entities[first:], self.directions[first:], answered[first:] - cut, self.answers[cut:]),
+            Queries(self.entities[:middle], self.directions[:middle], self.offsets[: middle + 1], self.answers[:cut]),
+            Queries(self.entities[middle:], self.directions[middle:], self.offsets[middle:] - cut, self.answers[cut:]),
         )
 
 

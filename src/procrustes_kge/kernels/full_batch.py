@@ -1,4 +1,4 @@
-"""One full-batch epoch on the GPU in five kernels: what `train_epoch` of `fit` does, with few trips through memory.
+"""One full-batch epoch on the GPU in five kernels: what full batch does plainly, with few trips through memory.
 
     spherise ─ covary: M ─ solve: Q, shifts ─ rotate: where queries want their entity ─ arrive: sums, step, centre
 
@@ -46,7 +46,7 @@ class Scratch:
 
 
 class FusedSegments:
-    """Some segments in training, in place. The plain twin is `fit.Segments`.
+    """Some segments in training, in place. The plain twin is `Segments` of full batch.
 
     Entities that are asked about most often should come first: a program moves neighbours, and waits for the last. The
     centre of an epoch is summed in the one before: nobody else may move the vectors.

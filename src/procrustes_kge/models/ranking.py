@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Real
@@ -13,35 +13,20 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.graphs.known_answers import KnownAnswers
+from procrustes_kge.graphs.known_answers import KnownAnswers, known_answers
+from procrustes_kge.models.predictor import LinkPredictor
 from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.precision import exact_products
 from procrustes_kge.system.threads import over_cores
 
 PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
-SCORES_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
-SCORES_AT_ONCE_CUDA = 2**28
-
-
-@runtime_checkable
-class LinkPredictor(Protocol):
-    """What every model answers. Relation r + R asks for the heads of relation r."""
-
-    def encode(self, graph: Graph | None = None) -> Any:
-        """Return the entity and relation tables, made once per step or evaluation."""
-
-    def query(self, encoded: Any, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return the point where the answer to each question should lie."""
-
-    def scores(
-        self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return how well each entity, or each given candidate, answers each query: higher is better."""
+SCORES_RANKED_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
+SCORES_RANKED_AT_ONCE_CUDA = 2**28
 
 
 @dataclass(frozen=True)
 class Ranks:
-    """The place of each true answer among all entities that are not known answers of the same question."""
+    """The place of each true answer among all entities that are not known answers of the same query."""
 
     optimistic: Int[Tensor, " q"]  # 1 + the candidates that score higher
     pessimistic: Int[Tensor, " q"]  # the candidates that score at least as high, the answer itself among them
@@ -61,7 +46,7 @@ class Ranks:
 
 @dataclass(frozen=True, repr=False)
 class Metrics:
-    """Figures over one set of questions; NaN-free: an empty set has count 0 and every figure 0."""
+    """Figures over one set of queries; NaN-free: an empty set has count 0 and every figure 0."""
 
     mrr: float
     hits_at_1: float
@@ -138,7 +123,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, ranks: Ranks, names: Sequence[str]) -> Evaluation:
-        """Summarise ranks over all questions, per side, for seen entities, and per relation."""
+        """Summarise ranks over all queries, per side, for seen entities, and per relation."""
 
         def summary(chosen: Ranks) -> Metrics:
             return Metrics.of(chosen.realistic, chosen.candidates)
@@ -198,11 +183,11 @@ def rank(
         encoded = model.encode(graph)
         probe = model.query(encoded, asked[:1], relations[:1])
     device = probe.device
-    filtered = KnownAnswers.of(graph, device=device) if known is None else known.to(device)
+    filtered = known_answers(graph, device) if known is None else known.to(device)
 
-    # Questions of one relation side by side: a model turns them in one product.
+    # Queries of one direction side by side: a model rotates them in one product.
     order = relations.argsort(stable=True)
-    room, most = (SCORES_AT_ONCE_CUDA, 2**16) if device.type == "cuda" else (SCORES_AT_ONCE, 2**10)
+    room, most = (SCORES_RANKED_AT_ONCE_CUDA, 2**16) if device.type == "cuda" else (SCORES_RANKED_AT_ONCE, 2**10)
     # A query takes as much room as its scores where entities are few, and to make it may take far more.
     size = max(1, min(most, room // max(len(graph.entities), probe.shape[1])))
     chunks = list(order.split(size))

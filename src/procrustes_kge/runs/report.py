@@ -11,7 +11,8 @@ import torch
 
 from procrustes_kge.graphs.graph import SPLITS, Graph
 from procrustes_kge.models.ranking import PROTOCOL, Evaluation
-from procrustes_kge.system.footprint import Footprint, processor_name
+from procrustes_kge.system.footprint import Footprint
+from procrustes_kge.system.machine import processor_name
 from procrustes_kge.training.recipes import METHODS, Settings, values_of
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.version import __version__

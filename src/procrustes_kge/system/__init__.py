@@ -1,1 +1,1 @@
-"""What touches the machine: devices, threads, memory, recorded GPU steps, whole files, the footprint of a run."""
+"""What touches the machine: device, threads, memory, precision, recorded GPU steps, files, the footprint of a run."""

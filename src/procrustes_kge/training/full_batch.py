@@ -66,14 +66,14 @@ class FullBatch:
 
     def __init__(self, graph: Graph, settings: FitSettings, device: torch.device) -> None:
         self.graph, self.settings, self.device = graph, settings, device
+        # The largest table first: if there is too little memory, it is said before anything is trained.
+        self.vectors = torch.empty(len(graph.entities), settings.segments, settings.segment, device=device)
         self.triples = ArrangedTriples.of(graph.train.to(device), len(graph.entities), len(graph.relations))
         self.fuses = can_fuse(device, settings.segment, len(graph.entities))
         self.workers = (settings.workers or cores()) if device.type == "cpu" else 0
-        at_once = self.segments_at_once()
-        pilot = min(settings.segments, max(1, settings.pilot // settings.segment)) if settings.validate_every else 0
-        if not len(graph.valid):
-            pilot = 0
-        others = range(pilot, settings.segments)
+        looks = settings.validate_every > 0 and len(graph.valid) > 0
+        pilot = min(settings.segments, max(1, settings.pilot // settings.segment)) if looks else 0
+        at_once, others = self.segments_at_once(), range(pilot, settings.segments)
         cut = [others[start : start + at_once] for start in range(0, len(others), at_once)]
         self.parts = [range(pilot), *cut] if pilot else cut
         self.sizes = [len(part) for part in self.parts]
@@ -120,14 +120,12 @@ class FullBatch:
 
     def join(self, models: Iterator[Procrustes]) -> Procrustes:
         """Return one model of all segments, its relations solved once more, in float64."""
-        settings, graph = self.settings, self.graph
-        vectors = torch.empty(len(graph.entities), settings.segments, settings.segment, device=self.device)
-        done = 0
+        settings, graph, done = self.settings, self.graph, 0
         for model in models:
             segments = model.vectors.shape[1]
-            vectors[:, done : done + segments] = model.vectors
+            self.vectors[:, done : done + segments] = model.vectors
             done += segments
-        vectors = vectors[:, :done]
+        vectors = self.vectors[:, :done]
         rotations, translations = restore_relations(vectors, graph, settings.translate, settings.workers)
         return Procrustes(graph.entities, graph.relations, vectors, rotations, translations)
 

@@ -22,7 +22,8 @@ from torch import Tensor
 
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.ranking import LinkPredictor, rank
+from procrustes_kge.models.predictor import LinkPredictor
+from procrustes_kge.models.ranking import rank
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.memory import explain_out_of_memory
 from procrustes_kge.system.precision import deterministic_algorithms

@@ -121,7 +121,8 @@ def against_some(
     own, theirs, candidates = queries.flatten(0, 1)[rows], table[answers], table[drawn]
     # A spare column takes the answers that were not drawn, so that nothing has to be counted on the host.
     taken = torch.zeros(groups * height, count + 1, dtype=torch.bool, device=drawn.device)
-    taken[rows, columns.clamp(max=count)] = True
+    # Filled by place: `taken[rows, columns] = True` would copy a number from the host, and wait for the GPU.
+    taken.view(-1).index_fill_(0, rows * (count + 1) + columns.clamp(max=count), True)
     taken = taken[:, :count]
     reached, scores = (own * theirs).sum(dim=1), (queries @ candidates.mT).view(-1, count)
     if sigmoid is None:

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary
+from procrustes_kge.models.answers import Answering
 from procrustes_kge.models.baselines.embedded import Baseline, Encoded
 from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.procrustes import Answering
 
 
 @dataclass(frozen=True, eq=False)
