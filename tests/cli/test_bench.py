@@ -7,8 +7,7 @@ import pytest
 
 from procrustes_kge.bench.speed import MachineRates, Timing
 from procrustes_kge.bench.table import table_rows
-from procrustes_kge.cli import bench as bench_verb
-from procrustes_kge.cli import main
+from procrustes_kge.cli import bench as bench_verb, main
 from procrustes_kge.errors import InputError
 from procrustes_kge.system.files import write_json_atomically
 from rows import Brief, report_like, small_graph, unwanted

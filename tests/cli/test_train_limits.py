@@ -7,8 +7,7 @@ from itertools import pairwise
 import pytest
 
 from commands import TINY, contents
-from procrustes_kge.cli import main
-from procrustes_kge.cli import train as train_verb
+from procrustes_kge.cli import main, train as train_verb
 from procrustes_kge.cli.terminal import TerminalWatcher
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import polars
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from folders import files_in, model_of
 from procrustes_kge.errors import InputError

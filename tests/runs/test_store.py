@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from folders import CONTRAST, FIT, REPORT, edit_settings, files_in, graph_for, learned, model_of, same_model
 from procrustes_kge.errors import InputError

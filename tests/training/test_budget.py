@@ -7,9 +7,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import settings as example_count
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings as example_count, strategies as st
 
 from laws import refused
 from procrustes_kge.errors import InputError
