@@ -14,14 +14,7 @@ from toys import planted_model, random_graph, random_orthogonal, rotated_graph
 
 SETTINGS = FitSettings(dim=40, segment=10, epochs=30, patience=0, device="cpu")
 CONTRAST = ContrastSettings(dim=40, segment=10, epochs=30, batch=64, device="cpu")
-UNIT = {
-    "lengths": "unit",
-    "relations": "positives",
-    "optimiser": "adam",
-    "learning_rate": 0.05,
-    "regularisation": 0,
-    "dropout": 0,
-}
+UNIT = {"lengths": "unit", "relations": "positives", "step": "adam", "learning_rate": 0.05, "decay": 0, "dropout": 0}
 
 
 def fitted(**changes):
