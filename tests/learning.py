@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from hypothesis import assume, settings
-from hypothesis import strategies as st
+from hypothesis import assume, settings, strategies as st
 
 import plain
 from procrustes_kge.graphs.graph import Graph

@@ -7,8 +7,7 @@ from functools import partial
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from contrasts import WAYS, assert_close, chance, every_way, is_sound, main_ways, small, trainer_of
 from laws import refused

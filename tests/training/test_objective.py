@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 import plain
 from procrustes_kge.training.objective import Sigmoid, against_all, against_none, against_some, rounded
