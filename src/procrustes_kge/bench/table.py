@@ -204,7 +204,7 @@ def filled(
 ) -> Iterator[Line]:
     """Train rows one after another, write each as soon as it is done, and yield it; one that fails says why."""
     choose_device(device)
-    with scratch_folder(folder / "row"):  # what cannot be written is told before anything is trained
+    with scratch_folder(folder / "row"):  # a folder that cannot be written is an error before anything is trained
         pass
     graphs: dict[str, Graph] = {}
     for row in rows:

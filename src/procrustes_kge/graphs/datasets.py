@@ -25,7 +25,7 @@ from procrustes_kge.errors import InputError
 
 DEFAULT = "wordnet-mini"
 EMBEDDED_SHA256 = "cf658d517274230265b603da345e66f0df723724a405bc1988190b1fa86c0e4a"
-TIMEOUT = 30  # seconds without a byte, after which a server is taken for gone
+TIMEOUT = 30  # seconds without a byte, after which a download has failed
 CHUNK = 1 << 18  # bytes between two calls of progress
 
 Progress = Callable[[str, int, int | None], None]  # file, bytes done, bytes in all (None: unknown)
@@ -287,7 +287,7 @@ def _download(file: RemoteFile, target: Path, progress: Progress | None) -> None
             error.close()  # it is the server's open answer as well as an error
         raise InputError(f"cannot download {file.address} ({error}); {remedy}") from error
     finally:
-        with contextlib.suppress(OSError):  # it may never have come to be, or have become the target
+        with contextlib.suppress(OSError):  # it may not exist, or be the target by now
             partial.unlink()
 
 

@@ -1,4 +1,4 @@
-"""The answers that a graph gives to its queries: what ranking leaves out, and what no negative may be."""
+"""The answers that a graph gives to its queries: what ranking leaves out, and what is never a negative."""
 
 from __future__ import annotations
 

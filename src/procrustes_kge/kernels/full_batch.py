@@ -1,4 +1,4 @@
-"""One full-batch epoch on the GPU in five kernels: what full batch does plainly, with few trips through memory.
+"""One full-batch epoch on the GPU in five kernels: what `blocks.PlainBlock.epoch` does, in few passes over memory.
 
     spherise ─ covary: M ─ solve: Q, shifts ─ rotate: where queries want their entity ─ arrive: sums, step, centre
 
@@ -27,7 +27,7 @@ WARPS_PER_PROGRAM = {"turn": 1, "adam": 4}
 
 
 class Scratch:
-    """Memory for what one kernel hands to the next; blocks that are trained one after another may share it."""
+    """Memory for what one kernel passes to the next; blocks that are trained one after another may share it."""
 
     def __init__(self, layout: FusedLayout, segments: int, width: int, device: torch.device) -> None:
         self.covariances = torch.empty(segments, layout.tail_workloads, width, width, device=device)
@@ -46,10 +46,10 @@ class Scratch:
 
 
 class FusedSegments:
-    """Some segments in training, in place. The plain twin is `Segments` of full batch.
+    """Some segments in training, in place. The plain twin is `blocks.PlainBlock`.
 
     Entities that are asked about most often should come first: a program moves neighbours, and waits for the last. The
-    centre of an epoch is summed in the one before: nobody else may move the vectors.
+    centre of an epoch is summed in the one before: nothing else may move the vectors.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and what to say when they cannot be written."""
+"""Files that are written whole or not at all, and sentences for what keeps them from being written."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def plan(graph: Graph, settings: OwnSettings, seconds: float | None = None, memo
 
 
 def _within_memory(graph: Graph, settings: OwnSettings, memory: float) -> OwnSettings:
-    """Return settings with vectors as short, and as few queries at once, as the memory asks for."""
+    """Return settings whose vectors are short enough, and queries at once few enough, for the memory."""
     for dim in range(settings.dim, 0, -settings.segment):
         tried = changed(settings, dim=dim)
         if isinstance(tried, ContrastSettings):

@@ -35,7 +35,7 @@ from procrustes_kge.training.state import State
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
 START = 0.01  # size of a coordinate at the start, where lengths are free
-WARM_LENGTH = 0.12  # length of a segment that `fit` hands over: unit length would begin overconfident
+WARM_LENGTH = 0.12  # length of a segment that `fit` has trained: unit length would make the softmax overconfident
 SMALL = 10**8  # multiplications in a chunk's scores
 CHUNK_NUMBERS, CHUNK_NUMBERS_CUDA = 2**25, 2**28  # scores and queries that are held at once
 

@@ -103,7 +103,7 @@ def add_gradients(
     compared: Float[Tensor, "n_padded d_padded"] | None = None,
     generator: torch.Generator | None = None,
 ) -> None:
-    """Add the gradients of a batch to sums; nothing else changes but the generator, which draws what is dropped.
+    """Add the gradients of a batch to sums. Nothing else changes but the generator, which draws the dropout.
 
     `compared` is the vectors in the precision of scores, perhaps padded.
     """
@@ -159,7 +159,7 @@ def add_covariances(into: Float[Tensor, "directions segments width width"], tabl
 def both_directions(
     gradients: Float[Tensor, "directions segments width width"],
 ) -> Float[Tensor, "relations segments width width"]:
-    """Return what both directions of each relation have gathered: heads rotate by Qᵀ, so theirs is transposed."""
+    """Return the sum of both directions of each relation: heads rotate by Qᵀ, so theirs is transposed."""
     tails, heads = gradients.chunk(2)
     return tails + heads.mT
 

@@ -140,7 +140,7 @@ class SupervisedTrainer:
         return loss.detach()
 
     def average(self) -> None:
-        """Draw the mean of the weights, where that is what is learned, towards those after this epoch."""
+        """Move the mean of the weights, where that is what is learned, towards the weights after this epoch."""
         if self.learned is self.current:
             return
         share = max(1 - self.settings.weight_average, 1 / self.epochs)  # the first ones all count alike

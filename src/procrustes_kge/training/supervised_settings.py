@@ -106,7 +106,7 @@ def option_names(model: str) -> tuple[str, ...]:
 
 
 def baseline_settings(model: str, **values: Any) -> TrainSettings:
-    """Return settings of a baseline; values are told apart by name: options of the model, and how it trains."""
+    """Return settings of a baseline; each value is an option of the model, or says how it trains, by its name."""
     own = option_names(model)
     options = baseline(model).Options(**{name: value for name, value in values.items() if name in own})
     training = {name: value for name, value in values.items() if name not in own}

@@ -39,7 +39,7 @@ class A2N(GraphNetwork):
     """q = W_h [h; Σ a_i n_i] ∘ r, n_i = W_n [r_i; e_i], a = softmax((h ∘ r) · n_i) (Bansal et al., 2019).
 
     An edge is one number, (receiver · 2R + direction) · N + sender; sorted, these numbers list the neighbours of one
-    entity after the other, and an edge is found by bisection.
+    entity after the other, and an edge is found by binary search.
     """
 
     @dataclass(frozen=True)
@@ -140,15 +140,15 @@ class A2N(GraphNetwork):
         return first - self.offsets[heads], (behind - first) * meant
 
     def alike(self) -> bool:
-        """Return whether all queries get as many tiles: a GPU that trains does not wait to hear how many."""
+        """Say whether all queries get as many tiles: in training a GPU need not wait for the counts then."""
         return self.training and self.keys.is_cuda and len(self.keys) > 0
 
     def kept(self, counts: Int[Tensor, " b"]) -> Seen:
-        """Return the places of the neighbours that are kept, of so many.
+        """Return the places of the neighbours that are kept, given how many each query has.
 
         Where there are too many, their list is cut into strips of nearly equal length, and one of each is kept: the
-        middle one in evaluation. In training the list is begun anywhere, and any one of a strip is drawn: all are kept
-        as often, none twice. Either way what is kept is spread out over the relations, by which the list is sorted.
+        middle one in evaluation. In training the list starts at a random place, and one of each strip is drawn: all are
+        kept equally often, none twice. Either way they are spread over the relations, by which the list is sorted.
         """
         device, most, height, alike = counts.device, self.max_neighbours, NEIGHBOURS_IN_TILE, self.alike()
         tiles = ((torch.full_like(counts, most) if alike else counts.clamp_max(most)) + height - 1) // height

@@ -22,7 +22,7 @@ ALIGNED = 8
 
 
 class Encoded(NamedTuple):
-    """The tables that queries are asked of: made once per step or evaluation."""
+    """The tables that queries and scores are computed from: made once per step or evaluation."""
 
     entities: Float[Tensor, "n d"]
     relations: Float[Tensor, "directions k"]

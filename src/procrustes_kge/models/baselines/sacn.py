@@ -1,4 +1,4 @@
-"""SACN: neighbours are added up by the strength of their relation; then filters look over head and relation."""
+"""SACN: a sum over neighbours, weighted by the strength of their relation; then filters over head and relation."""
 
 from __future__ import annotations
 
