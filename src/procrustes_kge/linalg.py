@@ -52,7 +52,7 @@ def nearest_orthogonal(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "
 
 
 def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
-    """Return nearly the same Q as `nearest_orthogonal`, by matrix products alone, which GPUs do well in batches.
+    """Return nearly the same Q as `nearest_orthogonal`, by matrix products alone, which are fast on GPUs in batches.
 
     An odd polynomial of M acts on its singular values and leaves U and V alone; composed until every σ is 1, it gives
     U Vᵀ. Directions with σ under 1e-4 of the largest may stay shorter than one: good for a step of training, where
@@ -103,7 +103,7 @@ def bag_sum(
 
 
 def starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:
-    """Return where the members of each bag start, bag after bag, and at last how many there are."""
+    """Return where the members of each bag start, bag after bag, and last how many there are."""
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 

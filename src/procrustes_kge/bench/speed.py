@@ -123,7 +123,7 @@ def full_batch_epoch(graph: Graph, settings: FitSettings, rates: MachineRates) -
 
 @torch.no_grad()
 def started_training(graph: Graph, settings: FitSettings) -> Callable[[int], None]:
-    """Return what trains all segments for some epochs more."""
+    """Return a function that trains all segments for more epochs."""
     training = FullBatch(graph, replace(settings, validate_every=0), choose_device(settings.device))
     trainers = [training.trainer(part) for part in range(len(training.sizes))]
 

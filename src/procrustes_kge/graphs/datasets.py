@@ -33,7 +33,7 @@ Progress = Callable[[str, int, int | None], None]  # file, bytes done, bytes in 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A public file: its address, the sum of its bytes, and its path inside PROCRUSTES_DATA and the cache."""
+    """A public file: its address, its checksum, and its path inside PROCRUSTES_DATA and the cache."""
 
     address: str
     sha256: str
@@ -56,7 +56,7 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """The sum of the archive, which says exactly which data a result was measured on."""
+        """The checksum of the archive, which says exactly which data a result was measured on."""
         return self.archive.sha256 if self.archive else EMBEDDED_SHA256
 
 
@@ -198,7 +198,7 @@ def labels(name: str, progress: Progress | None = None) -> dict[str, str]:
 
 
 def fetch(file: RemoteFile, progress: Progress | None = None) -> Path:
-    """Return a local copy with the right sum: from the mirror, from the cache, or downloaded now."""
+    """Return a local copy with the right checksum: from the mirror, from the cache, or downloaded now."""
     mirrored, cached = _copies(file)
     if mirrored and (seen := _sum(mirrored)):
         if seen == file.sha256:
@@ -213,7 +213,7 @@ def fetch(file: RemoteFile, progress: Progress | None = None) -> Path:
 
 
 def is_local(name: str) -> bool:
-    """Tell whether the splits can be read without a network."""
+    """Say whether the splits can be read without a network."""
     archive = dataset(name).archive
     return archive is None or any(copy and _sum(copy) == archive.sha256 for copy in _copies(archive))
 
@@ -292,7 +292,7 @@ def _download(file: RemoteFile, target: Path, progress: Progress | None) -> None
 
 
 def _receive(file: RemoteFile, path: Path, progress: Progress | None) -> str:
-    """Write what the address sends to `path` and return its sum."""
+    """Write what the address sends to `path` and return its checksum."""
     request = urllib.request.Request(file.address, headers={"User-Agent": "procrustes-kge"})
     done, digest = 0, hashlib.sha256()
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response, path.open("xb") as output:

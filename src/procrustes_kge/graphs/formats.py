@@ -52,7 +52,7 @@ class Columns:
 
 
 def read_columns(path: Path, separator: str | None = None, header: bool | None = None) -> Columns:
-    """Read a file in the format that its suffix names; an unknown suffix is taken for delimited text.
+    """Read a file in the format that its suffix names; with an unknown suffix, as delimited text.
 
     `separator` and `header` matter to delimited text only: None means that they are guessed.
     """
@@ -66,7 +66,7 @@ def read_columns(path: Path, separator: str | None = None, header: bool | None =
 
 
 def is_triples_file(path: Path) -> bool:
-    """Tell from the name alone whether a file is likely to hold triples: a suffix of `SUFFIXES`, or none."""
+    """Say from the name alone whether a file is likely to hold triples: a suffix of `SUFFIXES`, or none."""
     return not path.name.startswith(".") and _suffixes(path)[0] in ("", *SUFFIXES)
 
 

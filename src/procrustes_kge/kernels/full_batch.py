@@ -131,7 +131,7 @@ class FusedSegments:
     def _move(
         self, weights: Float[Tensor, "segments relations"], rate: float, by_norm: bool, adam: bool, near: float
     ) -> None:
-        """Move every entity, and sum up all vectors then."""
+        """Move every entity, then sum all vectors."""
         (segments, entities, width), layout, step = self.vectors.shape, self.layout, "adam" if adam else "turn"
         self.taken += 1
         grown = 1 - 0.9**self.taken, 1 - 0.999**self.taken
@@ -298,7 +298,7 @@ def _arrive(
     near, grown_mean, grown_square, tiny,
     WIDTH: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, BY_NORM: tl.constexpr, ADAM: tl.constexpr,
 ):  # fmt: skip
-    """Sum where the rows of some entities want them, move the entities, and add up their vectors then."""
+    """Sum where the rows of some entities want them, move the entities, then add up their vectors."""
     program, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
     entity, columns = program * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDE)
     there, real = entity < entities, columns < WIDTH

@@ -34,10 +34,10 @@ class Watcher:
     rank: Callable[[Model, Graph, str], Evaluation] = staticmethod(evaluate)
 
     def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
-        """Be called with a learned model and what it cost."""
+        """Called with a learned model and what it cost."""
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:
-        """Be called with the figures of a split."""
+        """Called with the figures of a split."""
 
 
 def experiment(

@@ -134,14 +134,14 @@ def _is_run(folder: Path) -> bool:
 
 
 def _siblings(folder: Path) -> list[Path]:
-    """Return the folders beside this one whose names are near to its own."""
+    """Return the folders beside this one that have similar names."""
     parent = folder.parent
     names = [each.name for each in parent.iterdir() if each.is_dir()] if parent.is_dir() else []
     return [parent / name for name in difflib.get_close_matches(folder.name, names)]
 
 
 def _guests(folder: Path) -> list[str]:
-    """Return what a folder holds that no run folder does."""
+    """Return the files of a folder that are no part of a run folder."""
     return sorted(file.name for file in folder.iterdir() if file.name not in FILES)
 
 
@@ -184,7 +184,7 @@ def _write(
 
 
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    """Write tensors; what the system refuses is an OSError, as of any other file."""
+    """Write tensors; a failure is an OSError, as for any other file."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -295,7 +295,7 @@ def _follows_from_vectors(model: Procrustes) -> bool:
 
 
 def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | None:
-    """Return settings as they were saved; refuse those of a method, or with a field, that is not known."""
+    """Return settings as they were saved; refuse an unknown method or field."""
     if method is None and values is None:
         return None
     if method not in METHODS or values is None:

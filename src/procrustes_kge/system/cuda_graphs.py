@@ -104,7 +104,7 @@ class _Recording:
 
 @contextmanager
 def _watching() -> Iterator[list[str]]:
-    """Give a list that holds, at the end, a line for each time that the GPU was waited for."""
+    """Give a list that holds, at the end, a line for each wait for the GPU."""
     waits: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", message=WAITS)

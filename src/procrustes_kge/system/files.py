@@ -14,7 +14,7 @@ from procrustes_kge.errors import InputError
 
 
 def nearest_folder(target: Path) -> Path:
-    """Return the innermost of the target's parents that is there."""
+    """Return the innermost of the target's parents that exists."""
     return next(parent for parent in target.absolute().parents if parent.exists())
 
 

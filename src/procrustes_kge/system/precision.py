@@ -98,7 +98,7 @@ _DETERMINISM = Switch(_read_determinism, _write_determinism, lambda _: 0)
 
 @contextmanager
 def deterministic_algorithms(wanted: bool) -> Iterator[None]:
-    """Let PyTorch use deterministic algorithms alone, if wanted."""
+    """Let PyTorch use deterministic algorithms and refuse others, if wanted."""
     if not wanted:
         yield
         return

@@ -1,6 +1,6 @@
-"""What makes a whole process faster. The command does it when it starts; the library changes no process by itself.
+"""Settings of the whole process that make it faster: the command sets them when it starts; the library sets nothing.
 
-In Python, call it before anything loads PyTorch:
+In Python, before anything loads PyTorch:
 
     from procrustes_kge.system.process import prepare_process
     prepare_process()

@@ -150,7 +150,7 @@ def _query_bytes(graph: Graph, settings: ContrastSettings) -> float:
 
 
 def _seconds_an_epoch(graph: Graph, settings: OwnSettings) -> float:
-    """Return how long an epoch takes here, by trying."""
+    """Return how long an epoch takes here, measured on a few steps."""
     with at_work(graph, settings) as device:
         if isinstance(settings, ContrastSettings):
             trainer = Contrastive(graph, replace(settings, warm_start=0), device).trainer(0)
@@ -167,7 +167,7 @@ def _seconds_an_epoch(graph: Graph, settings: OwnSettings) -> float:
 
 
 def _timed(work: Callable[[], Any], device: torch.device) -> float:
-    """Return the seconds of one call, the first ones left out: they make what later ones use again."""
+    """Return the seconds of one call, after a few that are not counted."""
 
     def repeated(most: int) -> float:
         started, taken, calls = time.perf_counter(), 0.0, 0

@@ -44,7 +44,7 @@ class Deck:
         self.next = 0
 
     def shuffle(self, generator: torch.Generator) -> None:
-        """Shuffle."""
+        """Bring all entities into a new random order."""
         self.cards = torch.randperm(len(self.cards), device=self.cards.device, generator=generator)
         self.place = self.cards.argsort()
 
@@ -169,7 +169,7 @@ class Learner:
         self.step_relations(self.gradients, sizes)
 
     def step_on_rows(self, batch: Batch, sizes: StepSizes) -> None:
-        """Learn from one batch and move, touching only the rows of entities that it sees: what the two above do."""
+        """Learn from one batch and move, touching only the rows of entities it sees: as `gather` and `step` do."""
         assert isinstance(self.optimise, Adagrad)
         draw = self.deck.deal(batch, self.objective.negatives or 0)
         seen, place = torch.cat([batch.asked, batch.answers, draw.drawn.flatten()]).unique(return_inverse=True)

@@ -212,7 +212,7 @@ ALL_OPTIONS = frozenset(name for model in BASELINES for name in option_names(mod
 
 
 def recipes_with(setting: str, baselines: str) -> list[str]:
-    """Return the recipes that have a setting: our own by name, and a word for the baselines, which are alike in it."""
+    """Return the recipes that have a setting: our own by name, and one word for all baselines."""
     cpu = torch.device("cpu")
     own = [name for name in OWN if has_setting(OWN[name](None, cpu), setting)]
     return [*own, baselines] if setting in OF_TRAINING | ALL_OPTIONS | {"model"} else own

@@ -1,4 +1,4 @@
-"""The way back from entity vectors to relations, so that a saved model may leave its rotations out."""
+"""From entity vectors back to relations, so that a saved model may leave its rotations out."""
 
 from __future__ import annotations
 

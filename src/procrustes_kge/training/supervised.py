@@ -3,7 +3,7 @@
     batches ─encode, query→ queries ─scores→ scores ─loss→ gradient ─Adam or Adagrad→ weights
 
 A query is an entity and a direction: r asks for tails, r + R for heads. Labels, filters and negatives are made on the
-device; nothing is loaded while training goes on.
+device; nothing is loaded during training.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class SupervisedTrainer:
             yield numbers, places[shown] - first, answers[shown]
 
     def shuffled(self) -> tuple[Tensor, ...]:
-        """Return random batches of nearly equal size, none of one query, which has no spread to normalise by."""
+        """Return random batches of nearly equal size, none of one query, which batch normalisation cannot use."""
         settings, queries = self.settings, self.losses.count
         compared = settings.negatives if isinstance(settings.negatives, int) else len(self.current.entities)
         wanted = queries if settings.batch == "full" else settings.batch

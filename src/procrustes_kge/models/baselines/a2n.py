@@ -1,4 +1,4 @@
-"""A2N: an entity is seen with those of its neighbours that matter to a query."""
+"""A2N: an entity is combined with its neighbours, weighted by how much they matter to a query."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEIGHBOURS_IN_TILE = 16  # most entities have fewer, some have hundreds
 class Seen(NamedTuple):
     """Neighbours in tiles of equal height, query after query; the last tile of each is padded.
 
-    A query with few neighbours takes one tile, however many another one has, but where all get as many.
+    A query takes as many tiles as its neighbours fill, except where all get the same number.
     """
 
     places: Int[Tensor, "tiles height"]  # where they stand in a list of neighbours
@@ -86,9 +86,9 @@ class A2N(GraphNetwork):
         return self.query_drop(self.joint(torch.cat([head, around], dim=-1)) * relation)
 
     def attended(self, encoded: Encoded, asked: Float[Tensor, "b pair"], seen: Seen) -> Float[Tensor, "b pair"]:
-        """Return Σ a_i [r_i; e_i], a = softmax(asked · [r_i; e_i]), without writing down any pair.
+        """Return Σ a_i [r_i; e_i], a = softmax(asked · [r_i; e_i]), without making any pair.
 
-        Relations are few: their likeness to a query is looked up in a table, and only e_i is laid out.
+        Relations are few: their likeness to a query is looked up in a table, and only e_i is gathered.
         """
         edges = self.keys[seen.places]
         sender, direction = edges % len(self.entities), edges // len(self.entities) % len(self.relations)
@@ -171,7 +171,7 @@ class A2N(GraphNetwork):
 
 
 def check_edges_countable(entities: int, relations: int) -> None:
-    """Refuse a graph whose edges have more numbers (receiver, direction, sender) than 64 bits count."""
+    """Refuse a graph whose edges (receiver, direction, sender) cannot be numbered with 64 bits."""
     if entities * 2 * relations * entities > 2**63:
         seen = f"{entities:,} entities and {relations:,} relations"
         raise InputError(

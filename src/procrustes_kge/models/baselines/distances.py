@@ -109,7 +109,7 @@ def _slices(count: int, size: int) -> Iterator[slice]:
 
 
 def _square_lengths(ours: Float[Tensor, "g b"], theirs: Float[Tensor, "g n"], into: Tensor, apart: Tensor) -> None:
-    """Write ‖q_g − t_g‖² of one group of all pairs into a table, by way of another."""
+    """Write ‖q_g − t_g‖² of one group of all pairs into a table, with another as scratch."""
     into.zero_()
     for one, other in zip(ours, theirs, strict=True):
         torch.sub(one[:, None], other, out=apart)

@@ -110,5 +110,5 @@ def dot(
 
 
 def aligned(table: Float[Tensor, "n d"]) -> Float[Tensor, "n_padded d"]:
-    """Return a table with rows of zeros up to a multiple of eight on a GPU, which multiplies others far slower."""
+    """Return a table with rows of zeros up to a multiple of eight on a GPU: other sizes are multiplied far slower."""
     return pad(table, (0, 0, 0, -len(table) % ALIGNED)) if table.is_cuda else table

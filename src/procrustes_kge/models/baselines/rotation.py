@@ -171,7 +171,7 @@ class RotH(Baseline):
 
 
 _ALMOST = 1e-5  # share of a row that is left of it, where the rest lies along others
-_TINY, _EDGE = 1e-15, 1e-5  # next to zero; how far from the rim of hyperbolic space points stay
+_TINY, _EDGE = 1e-15, 1e-5  # next to zero; how far from the boundary of hyperbolic space points stay
 
 
 def _rotated(vectors: Float[Tensor, "b d"], angles: Float[Tensor, "b planes"]) -> Float[Tensor, "b d"]:
@@ -182,14 +182,14 @@ def _rotated(vectors: Float[Tensor, "b d"], angles: Float[Tensor, "b planes"]) -
 
 
 def _carried(tangents: Float[Tensor, "b d"], curvature: Float[Tensor, "b 1"]) -> Float[Tensor, "b d"]:
-    """Return exp₀(u) = tanh(√c ‖u‖) u / (√c ‖u‖), kept off the rim."""
+    """Return exp₀(u) = tanh(√c ‖u‖) u / (√c ‖u‖), kept away from the boundary."""
     root = curvature.sqrt()
     reach = torch.tanh(root * torch.linalg.vector_norm(tangents, dim=1, keepdim=True)).clamp(max=1 - _EDGE) / root
     return reach * normalize(tangents, dim=1, eps=_TINY)
 
 
 def _added(left: Tensor, right: Tensor, c: Float[Tensor, "b 1"]) -> Float[Tensor, "b d"]:
-    """Return the Möbius sum x ⊕ y, kept off the rim."""
+    """Return the Möbius sum x ⊕ y, kept away from the boundary."""
     product, ours, theirs = (
         (one * other).sum(dim=1, keepdim=True) for one, other in ((left, right), (left, left), (right, right))
     )

@@ -1,4 +1,4 @@
-"""A baseline that has learned: the counterpart of `Procrustes`."""
+"""A trained baseline: the counterpart of `Procrustes`."""
 
 from __future__ import annotations
 
