@@ -1,7 +1,7 @@
 """Rows of the paper's table, as `procrustes bench table` writes them, and the tries by which validation chose settings.
 
 python benchmarks/baselines.py complex-wn18rr                     train, rank, write complex-wn18rr.json
-python benchmarks/baselines.py complex-wn18rr --try "decay=0.05 epochs=30" --try batch=256      look at validation alone
+python benchmarks/baselines.py complex-wn18rr --try "dim=500 epochs=30" --try batch=256         look at validation alone
 
 It needs no more than PyTorch, numpy, jaxtyping and safetensors. Rows whose file is there are left alone, unless they
 are named. Every try is added to tried.json. `python benchmarks/tables.py table` makes a table of the rows, `tried` one
@@ -21,14 +21,16 @@ import records
 from procrustes_kge import InputError, read_graph, recipe
 from procrustes_kge.bench.table import Row, filled, missing, table_rows, trained
 from procrustes_kge.training.recipes import Settings, has_setting
+from procrustes_kge.training.supervised_settings import TrainSettings
 
 
 def parsed(settings: Settings, change: str) -> dict[str, Any]:
-    """Return a change of a setting from words such as decay=0.05."""
+    """Return a change of a setting from words such as regularisation=0.05."""
     name, _, value = change.partition("=")
     if not has_setting(settings, name):
         raise InputError(f"{name} is no setting of this recipe")
-    kind = get_type_hints(type(settings))[name]
+    options = settings.options if isinstance(settings, TrainSettings) else settings
+    kind = (get_type_hints(type(settings)) | get_type_hints(type(options)))[name]
     if kind is bool and value.lower() not in ("true", "false"):
         raise InputError(f"{name} {value!r}, expected true or false")
     if kind is bool:
@@ -74,7 +76,7 @@ def main() -> None:
         default=[],
         metavar="CHANGES",
         dest="tries",
-        help="settings to change, such as 'decay=0.05 epochs=30': look at validation alone",
+        help="settings to change, such as 'dim=500 epochs=30': look at validation alone",
     )
     parser.add_argument("--device", default="auto")
     parser.add_argument("--folder", type=Path, default=records.RESULTS)

@@ -9,15 +9,14 @@ Writes benchmarks/results/default-cpu.json or default-cuda.json.
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import records
-from procrustes_kge import TrainSettings, evaluate, learn, read_graph, recipe
-from procrustes_kge.runs.store import device_name
+from procrustes_kge import TrainSettings, read_graph, recipe
+from procrustes_kge.runs.experiment import experiment
+from procrustes_kge.runs.report import device_name
 from procrustes_kge.system.devices import choose_device
-from procrustes_kge.system.footprint import measure
 from procrustes_kge.training.budget import plan
 
 DATASETS = ("wordnet-mini", "umls", "kinship", "nations", "wn18rr", "fb15k-237")
@@ -40,23 +39,21 @@ def main() -> None:
             settings = recipe(name, graph, arguments.device)
             assert not isinstance(settings, TrainSettings)
             planned = plan(graph, settings, arguments.seconds)
-            with measure(device=device) as meter:
-                model = learn(graph, planned.settings)
-            valid = evaluate(model, graph, "valid")
-            taken = meter.footprint.as_dict()
+            report = experiment(graph, planned.settings, name, splits=["valid"]).report
+            mrr, footprint = report["metrics"]["valid"]["mrr"], report["footprint"]
             rows.append(
                 {
                     "dataset": graph.name,
                     "recipe": name,
-                    "valid_mrr": valid.mrr,
+                    "valid_mrr": mrr,
                     "planned_seconds": planned.seconds,
                     "planned_memory_gb": planned.memory / 1e9,
-                    "footprint": taken,
-                    "settings": asdict(planned.settings),
+                    "footprint": footprint,
+                    "settings": report["settings"],
                 }
             )
             print(
-                f"{graph.name:<14}{name:<10}valid MRR {valid.mrr:.4f}   {meter.footprint.seconds:.0f} s "
+                f"{graph.name:<14}{name:<10}valid MRR {mrr:.4f}   {footprint['seconds']:.0f} s "
                 f"(planned {planned.seconds:.0f})   {planned}",
                 flush=True,
             )

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import records
-from procrustes_kge import Procrustes, evaluate, learn, read_graph, recipe, restore_relations
-from procrustes_kge.runs.store import device_name
+from procrustes_kge import ContrastSettings, Procrustes, evaluate, learn, read_graph, recipe
+from procrustes_kge.runs.report import device_name
 from procrustes_kge.system.devices import choose_device
+from procrustes_kge.training.recipes import values_of
+from procrustes_kge.training.restoring import restore_contrasted_relations
 
 DATASETS = ("umls", "kinship", "nations", "wn18rr", "fb15k-237")
 
@@ -35,21 +37,18 @@ def main() -> None:
         graph = read_graph(dataset)
         settings = recipe("accurate", graph, arguments.device, dim=arguments.dim)
         model = learn(graph, settings)
+        assert isinstance(settings, ContrastSettings)
         assert isinstance(model, Procrustes)
         started = time.perf_counter()
-        rotations, _ = restore_relations(
-            *(model.vectors, graph),
-            contrasted=True,
-            groups=getattr(settings, "groups", 1),
-            translations=model.translations,
-            scales=model.scales,
+        rotations = restore_contrasted_relations(
+            model.vectors, graph, settings.groups, model.translations, model.scales
         )
         seconds = time.perf_counter() - started
         trained, restored = (
             evaluate(each, graph, "valid").mrr for each in (model, replace(model, rotations=rotations))
         )
         rows.append(
-            {"dataset": dataset, "trained": trained, "restored": restored, "seconds": seconds, **asdict(settings)}
+            {"dataset": dataset, "trained": trained, "restored": restored, "seconds": seconds, **values_of(settings)}
         )
         print(f"{dataset:<12}valid MRR {trained:.4f} trained, {restored:.4f} restored in {seconds:.1f} s", flush=True)
         about = {"commit": arguments.commit, "device": device_name(choose_device(arguments.device)), "rows": rows}

@@ -12,23 +12,24 @@ of them.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary
 
-import torch
+from jaxtyping import Float
+from torch import Tensor
 
 import records
-from procrustes_kge import Graph, evaluate, learn, read_graph, recipe
-from procrustes_kge.runs.store import device_name
+from procrustes_kge import Graph, read_graph, recipe
+from procrustes_kge.runs.experiment import experiment
+from procrustes_kge.runs.report import device_name
 from procrustes_kge.system.devices import choose_device
-from procrustes_kge.training.learner import Learner
+from procrustes_kge.training import learner
+from procrustes_kge.training.gradients import Gradients, Tables, both_directions
+from procrustes_kge.training.learner import Rotations, polar
 from procrustes_kge.training.optimisers import Adagrad
-from procrustes_kge.training.recipes import OWN, Settings, changed
+from procrustes_kge.training.recipes import OWN, Settings, changed, values_of
 
 DIM = 500
 Change = dict[str, Any]
@@ -45,16 +46,16 @@ BOTH: dict[str, list[Change]] = {
         {"dropout": 0.1},
         {"dropout": 0.2},
         {"dropout": 0.4},
-        {"decay": 0.02},
-        {"decay": 0.05},
-        {"decay": 0.07},
-        {"decay": 0.1},
-        {"decay": 0.15},
-        {"smoothing": 0.1},
+        {"regularisation": 0.02},
+        {"regularisation": 0.05},
+        {"regularisation": 0.07},
+        {"regularisation": 0.1},
+        {"regularisation": 0.15},
+        {"label_smoothing": 0.1},
         {"learning_rate": 0.1},
         {"learning_rate": 0.4},
-        {"turning_rate": 0.5},
-        {"turning_rate": 2.0},
+        {"rotation_learning_rate": 0.5},
+        {"rotation_learning_rate": 2.0},
         {"segment": 4},
         {"segment": 10},
         {"segment": 50},
@@ -69,9 +70,9 @@ BOTH: dict[str, list[Change]] = {
         {"warm_start": 20},
         {"warm_start": 20, "epochs": 15},
         {"negatives": 2048},
-        {"lengths": "unit", "decay": 0.0},
-        {"smoothing": 0.1, "epochs": 60},
-        {"smoothing": 0.1, "epochs": 60, "dim": 2000, "groups": 4},
+        {"lengths": "unit", "regularisation": 0.0},
+        {"label_smoothing": 0.1, "epochs": 60},
+        {"label_smoothing": 0.1, "epochs": 60, "dim": 2000, "groups": 4},
         {"batch": 1024},
     ],
     "small": [
@@ -82,10 +83,10 @@ BOTH: dict[str, list[Change]] = {
         {"epochs": 15},
     ],
     "paper+tb": [{"learning_rate": 0.005}, {"learning_rate": 0.02}, {"translate": False}],
-    "paper+ns": [{"focus": 0.0}, {"margin": 0.6}, {"translate": False}],
+    "paper+ns": [{"adversarial_temperature": 0.0}, {"margin": 0.6}, {"translate": False}],
     "paper+ns+tb": [
-        {"focus": 0.0},
-        {"focus": 1.0},
+        {"adversarial_temperature": 0.0},
+        {"adversarial_temperature": 1.0},
         {"margin": 0.6},
         {"margin": 0.9},
         {"sharpness": 14.0},
@@ -103,41 +104,41 @@ ONE: dict[tuple[str, str], list[Change]] = {
 }
 
 
+class DescendedRotations(Rotations):
+    """Rotations that move by Adagrad, number by number, and back to the nearest orthogonal matrices."""
+
+    def __init__(self, rotations: Float[Tensor, "directions segments width width"], positives: bool) -> None:
+        super().__init__(rotations, positives)
+        self.adagrad = Adagrad(rotations[: len(self.squares)])
+
+    def stepped(
+        self, tables: Tables, gathered: Gradients, learning_rate: float
+    ) -> Float[Tensor, "relations segments width width"]:
+        """Return rotations after a step."""
+        moved = tables.rotations[: len(self.squares)].clone()
+        gradient = both_directions(gathered.rotations) / gathered.rotations_weight
+        self.adagrad(moved, gradient, 0.2 * learning_rate)  # as entities move
+        return polar(moved)
+
+
 @contextmanager
 def descended() -> Iterator[None]:
-    """Move rotations by Adagrad, number by number, and back to the nearest orthogonal matrix."""
-    steps: WeakKeyDictionary[Learner, Adagrad] = WeakKeyDictionary()
-
-    def turn(learner: Learner, rate: float) -> None:
-        moved = learner.rotations.clone()
-        gradient = learner.folded() / learner.turning_weight
-        steps.setdefault(learner, Adagrad(moved))(moved, gradient, rate * 0.2)  # as entities move
-        learner.turn_to(learner.polar(moved))
-        learner.turning.zero_()
-        learner.turning_weight.zero_()
-
-    solved: Any = Learner.turn
-    Learner.turn = turn  # type: ignore[method-assign, assignment]
+    """Let trainings move rotations by gradient."""
+    learner.Rotations = DescendedRotations  # type: ignore[misc]
     try:
         yield
     finally:
-        Learner.turn = solved  # type: ignore[method-assign]
+        learner.Rotations = Rotations  # type: ignore[misc]
 
 
 def trial(graph: Graph, settings: Settings, change: Change) -> dict[str, Any]:
     """Train once with a change and rank the validation triples."""
-    device = choose_device(settings.device)
     by_gradient = change.get("relations") == "gradient"
-    settings = changed(settings, **({} if by_gradient else change))
-    started = time.perf_counter()
     with descended() if by_gradient else nullcontext():
-        model = learn(graph, settings)
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    seconds = time.perf_counter() - started
-    valid = evaluate(model, graph, "valid")
-    sides = {"tail": valid.tail.mrr, "head": valid.head.mrr}
-    return {"valid_mrr": valid.mrr, **sides, "seconds": seconds}
+        report = experiment(graph, changed(settings, **({} if by_gradient else change)), splits=["valid"]).report
+    valid = report["metrics"]["valid"]
+    sides = {side: valid[side]["mrr"] for side in ("tail", "head")}
+    return {"valid_mrr": valid["mrr"], **sides, "seconds": report["footprint"]["seconds"]}
 
 
 def main() -> None:
@@ -158,7 +159,7 @@ def main() -> None:
                 "device": device_name(choose_device(arguments.device)),
                 "dataset": graph.name,
                 "checksum": graph.checksum,
-                "settings": asdict(base),
+                "settings": values_of(base),
             }
             trials: list[dict[str, Any]] = []
             for change in [{}, *BOTH[study], *ONE.get((study, dataset), [])]:

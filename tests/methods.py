@@ -1,4 +1,4 @@
-"""Every way to train, small enough to be tried in a moment, and how models of any kind are compared."""
+"""Every way to train, small enough to be tried in a moment."""
 
 from procrustes_kge.training.contrastive import Contrastive
 from procrustes_kge.training.contrastive_settings import ContrastSettings
@@ -27,14 +27,3 @@ METHODS = {
         baseline_settings("conve", dim=40, height=4, query_dropout=0.2, weight_average=0.5, **LABELS, **CPU),
     ),
 }
-
-
-def tables(model):
-    """Return the tables of any model."""
-    return model.tables() if hasattr(model, "tables") else model.module.state_dict()
-
-
-def same(one, other):
-    """Say whether two models are equal bit for bit."""
-    ours, theirs = tables(one), tables(other)
-    return ours.keys() == theirs.keys() and all(table.equal(theirs[name]) for name, table in ours.items())

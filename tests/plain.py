@@ -1,4 +1,4 @@
-"""What training asks of a question, written plainly: one at a time, for autograd to differentiate."""
+"""What training asks of a query, written plainly: one at a time, for autograd to differentiate."""
 
 import math
 
@@ -11,10 +11,10 @@ def squared(query, table, answers, weight):
     return weight / 2 * (query - table[answers]).square().sum()
 
 
-def softmax(query, table, answers, weight, smoothing=0.0):
+def softmax(query, table, answers, weight, label_smoothing=0.0):
     """Return −m Σ target log p: the target is shared by the answers, and a little by all entities."""
     logs = (table @ query).log_softmax(dim=0)
-    return -weight * ((1 - smoothing) * logs[answers].sum() + smoothing * len(answers) * logs.mean())
+    return -weight * ((1 - label_smoothing) * logs[answers].sum() + label_smoothing * len(answers) * logs.mean())
 
 
 def sampled_softmax(query, table, answers, weight, drawn, entities):
@@ -33,5 +33,5 @@ def sigmoid(query, table, answers, weight, drawn, settings):
         settings.sharpness * (settings.margin - torch.linalg.vector_norm(query - table[entities], dim=1))
         for entities in (answers, negatives)
     )
-    shares = (settings.focus * missed).softmax(dim=0).detach()
+    shares = (settings.adversarial_temperature * missed).softmax(dim=0).detach()
     return -weight * (logsigmoid(reached).sum() + len(answers) * (shares * logsigmoid(-missed)).sum())

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from procrustes_kge.training.recipes import OWN, learn, recipe
+from procrustes_kge.runs.experiment import Watcher
+from procrustes_kge.training.recipes import changed, has_setting, learned
 from toys import rotated_graph
 
 GRAPH = rotated_graph()
@@ -13,13 +14,19 @@ def small_graph(name):
     return replace(GRAPH, name=name)
 
 
-def learn_a_little(graph, settings, report=None):
-    """Train as `learn` does, so briefly that many rows may be trained."""
-    small = {"segment": 5} if type(settings) in (type(recipe(name)) for name in OWN) else {}
-    return learn(graph, replace(settings, dim=20, epochs=1, **small), report)
+class Brief(Watcher):
+    """Learn so briefly that many rows may be trained, after what a test wants done first."""
+
+    def __init__(self, first=lambda settings: None):
+        self.first = first
+
+    def learn(self, graph, settings, report=None):
+        self.first(settings)
+        small = {"dim": 20, "epochs": 1, **({"segment": 5} if has_setting(settings, "segment") else {})}
+        return learned(graph, changed(settings, **small), report)
 
 
-def unwanted(graph, settings, report=None):
+def unwanted(settings):
     raise AssertionError("nothing is to be trained")
 
 

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 import torch
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from jaxtyping import TypeCheckError
 
 from procrustes_kge.linalg import (

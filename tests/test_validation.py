@@ -6,8 +6,7 @@ from functools import partial
 from typing import Annotated, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from laws import refused
 from procrustes_kge.validation import check_choices, check_range, check_segments, check_whole, spoken

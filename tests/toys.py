@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from procrustes_kge.graphs.graph import Graph, Vocabulary, split_graph
 from procrustes_kge.models.baselines import BASELINES, build
 from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.training.supervised_settings import baseline_settings
 
 CORNERS = 30
 FACTORS = ((1, 0), (2, 0), (5, 0), (8, 0), (0, 1), (3, 1), (7, 1), (11, 1))  # (turn, mirror) of each relation
@@ -147,9 +148,14 @@ def graph_of(train, valid=(), test=()):
     return Graph("odd", entities, relations, *(torch.tensor(rows, dtype=torch.int64).view(-1, 3) for rows in ids))
 
 
+def tables(model):
+    """Return the tables of any model."""
+    return model.tables() if hasattr(model, "tables") else model.module.state_dict()
+
+
 def same(one, other):
-    """Tell whether two models are equal bit for bit."""
-    ours, theirs = one.tables(), other.tables()
+    """Say whether two models are equal bit for bit."""
+    ours, theirs = tables(one), tables(other)
     return ours.keys() == theirs.keys() and all(table.equal(theirs[name]) for name, table in ours.items())
 
 
@@ -168,6 +174,14 @@ def small_baseline(name, graph, seed=0, dim=16, **options):
     small = {"relation_dim": 6, "init_std": 0.5, "kernel": 3, "filters": 4, "height": 4, "input_dim": 8, "blocks": 4}
     fitting = {option: value for option, value in small.items() if option in options_of(name)}
     return baseline_of(name, graph, seed, dim=dim, **(fitting | options))
+
+
+def small_settings(name="complex", **values):
+    """Return settings of a small baseline: options that suit few numbers, and a short training on the CPU."""
+    small = {"dim": 32, "relation_dim": 16, "init_std": 0.1, "height": 4, "blocks": 4}
+    fitting = {option: value for option, value in small.items() if option in options_of(name)}
+    short = {"epochs": 60, "batch": 128, "patience": 0, "validate_every": 0, "device": "cpu"}
+    return baseline_settings(name, **(short | fitting | values))
 
 
 def scrambled(model, seed=0):

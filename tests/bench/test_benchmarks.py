@@ -5,10 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 from procrustes_kge.bench.table import Row, table_rows
 from procrustes_kge.errors import InputError
-from procrustes_kge.training.recipes import recipe
+from procrustes_kge.training import learner
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.recipes import OWN, changed, learn, recipe
 from toys import rotated_graph
 
 ROOT = Path(__file__).parents[2]
@@ -25,15 +28,17 @@ def script(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        *((f"shared={word}", {"shared": True}) for word in ("true", "True", "TRUE")),
-        *((f"shared={word}", {"shared": False}) for word in ("false", "False")),
-        ("decay=0.05", {"decay": 0.05}),
-        ("decay=1", {"decay": 1.0}),
+        *((f"subsampling={word}", {"subsampling": True}) for word in ("true", "True", "TRUE")),
+        *((f"subsampling={word}", {"subsampling": False}) for word in ("false", "False")),
+        ("regularisation=0.05", {"regularisation": 0.05}),
+        ("regularisation=1", {"regularisation": 1.0}),
         ("epochs=30", {"epochs": 30}),
         ("seed=-7", {"seed": -7}),
         ("batch=full", {"batch": "full"}),
         ("batch=256", {"batch": 256}),
-        ("penalty=n3", {"penalty": "n3"}),
+        ("regulariser=n3", {"regulariser": "n3"}),
+        ("dim=64", {"dim": 64}),  # an option of the model
+        ("inverses=false", {"inverses": False}),
     ],
 )
 def test_a_change_is_read_from_words(change, expected, script):
@@ -45,10 +50,11 @@ def test_a_change_is_read_from_words(change, expected, script):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("shared=1", "shared '1', expected true or false"),
-        ("shared", "shared '', expected true or false"),
-        ("decay=x", "decay 'x', expected a number"),
+        ("subsampling=1", "subsampling '1', expected true or false"),
+        ("subsampling", "subsampling '', expected true or false"),
+        ("regularisation=x", "regularisation 'x', expected a number"),
         ("epochs=2.5", "epochs '2.5', expected a whole number"),
+        ("query_dropout=x", "query_dropout 'x', expected a number"),
         ("wings=2", "wings is no setting of this recipe"),
     ],
 )
@@ -75,11 +81,38 @@ def test_a_try_is_ranked_on_validation_alone(script, monkeypatch):
         return {"metrics": {"valid": {"mrr": 0.25}}, "footprint": {"seconds": 3.0}, "epochs": 7, "device": "a machine"}
 
     monkeypatch.setattr(baselines, "trained", trained)
-    found = baselines.tried(Row("complex", "wn18rr"), "decay=0.5 epochs=9", "cpu")
-    assert found["changes"] == {"decay": 0.5, "epochs": 9}
+    found = baselines.tried(Row("complex", "wn18rr"), "regularisation=0.5 dim=64 epochs=9", "cpu")
+    assert found["changes"] == {"regularisation": 0.5, "dim": 64, "epochs": 9}
     assert (found["valid_mrr"], found["seconds"], found["epochs"]) == (0.25, 3.0, 7)
     ((settings, name, splits),) = seen
-    assert (settings.decay, settings.epochs, settings.device, name, splits) == (0.5, 9, "cpu", "complex", ["valid"])
+    assert (settings.regularisation, settings.dim, settings.epochs, settings.device) == (0.5, 64, 9, "cpu")
+    assert (name, splits) == ("complex", ["valid"])
+
+
+def test_rotations_that_are_descended_stay_orthogonal_and_are_others_than_those_that_are_solved(script):
+    search, graph, solved = script("search"), rotated_graph(), learner.Rotations
+    settings = ContrastSettings(dim=8, segment=4, epochs=2, batch=256, device="cpu")
+    with search.descended():
+        descended = learn(graph, settings).rotations
+    assert learner.Rotations is solved
+    assert not torch.allclose(descended, learn(graph, settings).rotations, atol=1e-3)
+    torch.testing.assert_close(descended @ descended.mT, torch.eye(4).expand_as(descended), atol=1e-5, rtol=0)
+
+
+def test_every_study_changes_settings_that_there_are(script):
+    search = script("search")
+    for study, changes in [*search.BOTH.items(), *((study, some) for (study, _), some in search.ONE.items())]:
+        base = recipe(study if study in OWN else "accurate", rotated_graph(), "cpu", dim=search.DIM)
+        for change in changes:
+            if change != {"relations": "gradient"}:  # no setting of the package
+                changed(base, **change)  # which refuses what there is not
+
+
+def test_a_trial_is_ranked_on_validation_alone(script):
+    graph, settings = rotated_graph(), ContrastSettings(dim=8, segment=4, epochs=2, batch=256, device="cpu")
+    for change in ({"crowd": 0.5}, {"relations": "gradient"}):
+        found = script("search").trial(graph, settings, change)
+        assert found.keys() == {"valid_mrr", "tail", "head", "seconds"}
 
 
 def test_no_other_script_writes_a_row_of_the_table(script):

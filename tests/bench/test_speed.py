@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from procrustes_kge.bench.speed import (
-    Rates,
+    MachineRates,
     Timing,
     best_answers,
     best_of,
@@ -22,7 +22,7 @@ from procrustes_kge.training.full_batch_settings import FitSettings
 from toys import rotated_graph
 
 CPU = torch.device("cpu")
-RATES = Rates(copy=1e9, products=1e10, half_products=4e10)
+RATES = MachineRates(copy=1e9, products=1e10, half_products=4e10)
 SMALL = FitSettings(dim=40, segment=8, epochs=2, pilot=8, device="cpu")
 
 
@@ -41,18 +41,18 @@ def test_the_best_of_several_leaves_the_first_out():
     assert len(calls) == 4
 
 
-@pytest.mark.parametrize(("step", "tables"), [("turn", 2), ("adam", 6)])
-def test_a_full_batch_epoch_moves_its_tables_and_multiplies_three_times(step, tables, monkeypatch):
+@pytest.mark.parametrize(("optimiser", "tables"), [("turn", 2), ("adam", 6)])
+def test_a_full_batch_epoch_moves_its_tables_and_multiplies_three_times(optimiser, tables, monkeypatch):
     monkeypatch.setattr("procrustes_kge.bench.speed.MOST_EPOCHS", 2)
     graph = rotated_graph()
-    timing = full_batch_epoch(graph, replace(SMALL, step=step), RATES)
+    timing = full_batch_epoch(graph, replace(SMALL, optimiser=optimiser), RATES)
     assert timing.bytes == tables * 4 * len(graph.entities) * 40
     assert timing.operations == 3 * 2 * len(graph.train) * 40 * 8
     assert timing.floor == max(timing.bytes / RATES.copy, timing.operations / RATES.products)
     assert timing.ratio == timing.seconds / timing.floor
 
 
-def test_a_softmax_epoch_compares_every_question_with_every_entity():
+def test_a_softmax_epoch_compares_every_query_with_every_entity():
     graph = rotated_graph()
     settings = ContrastSettings(dim=40, segment=8, batch=128, device="cpu")
     all_of_them, some = (softmax_epoch(graph, replace(settings, negatives=many), RATES) for many in ("all", 20))

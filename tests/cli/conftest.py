@@ -54,7 +54,7 @@ def run(trained, here):
 
 @pytest.fixture
 def planted(here):
-    """A run that answers every question, with labels."""
+    """A run that answers every query, with labels."""
     model, graph = planted_model()
     save(model, "runs/planted", graph)
     return model, graph

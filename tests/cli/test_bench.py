@@ -5,16 +5,16 @@ import re
 
 import pytest
 
-from procrustes_kge.bench.speed import Rates, Timing
-from procrustes_kge.bench.table import table_rows, write_result
-from procrustes_kge.cli import bench as bench_verb
-from procrustes_kge.cli import main
+from procrustes_kge.bench.speed import MachineRates, Timing
+from procrustes_kge.bench.table import table_rows
+from procrustes_kge.cli import bench as bench_verb, main
 from procrustes_kge.errors import InputError
-from rows import learn_a_little, report_like, small_graph, unwanted
+from procrustes_kge.system.files import write_json_atomically
+from rows import Brief, report_like, small_graph, unwanted
 
 
 def test_speed_prints_one_table_or_json(procrustes, monkeypatch):
-    rates = Rates(copy=1e9, products=1e10, half_products=4e10)
+    rates = MachineRates(copy=1e9, products=1e10, half_products=4e10)
     timings = (Timing("work", 1.0, 1e9, 1e9, 0.5), Timing("other work", 2.0))
     monkeypatch.setattr(bench_verb, "measured", lambda graph, device, pykeen: (rates, iter(timings)))
     arguments = ("bench", "speed", "ring.tsv", "--device", "cpu")
@@ -28,7 +28,7 @@ def test_speed_prints_one_table_or_json(procrustes, monkeypatch):
 def table(monkeypatch, capsys):
     """Run `bench table` on a small graph and with little training; return what it says."""
     monkeypatch.setattr(bench_verb, "read_with_bar", small_graph)
-    monkeypatch.setattr(bench_verb, "learn_with_bar", learn_a_little)
+    monkeypatch.setattr(bench_verb, "TerminalWatcher", Brief)
 
     def call(*arguments, code=0):
         with pytest.raises(SystemExit) as ended:
@@ -47,7 +47,7 @@ def test_the_table_trains_what_is_missing_and_prints_the_table(table, here, monk
     assert first.startswith("distmult-wn18rr         MRR ")
     assert "\nWN18RR " in first
     assert (here / "results" / "distmult-wn18rr.json").is_file()
-    monkeypatch.setattr(bench_verb, "learn_with_bar", unwanted)
+    monkeypatch.setattr(bench_verb, "TerminalWatcher", lambda: Brief(unwanted))
     assert first.endswith(table(*only))
     printed = json.loads(table(*only, "--json"))
     (row,) = printed["rows"]
@@ -57,7 +57,7 @@ def test_the_table_trains_what_is_missing_and_prints_the_table(table, here, monk
 
 
 def test_printing_trains_nothing(table, here):
-    write_result(
+    write_json_atomically(
         here / "mine" / "rotate-fb15k-237.json",
         {"commit": None, "runs": [report_like(0.3, recipe="rotate", dataset="fb15k-237")]},
     )
@@ -71,12 +71,11 @@ def test_printing_trains_nothing(table, here):
 
 
 def test_a_row_that_fails_ends_in_code_1(table, monkeypatch):
-    def failing(graph, settings, report=None):
+    def failing(settings):
         if settings.model == "transe":
             raise InputError("it is too large")
-        return learn_a_little(graph, settings, report)
 
-    monkeypatch.setattr(bench_verb, "learn_with_bar", failing)
+    monkeypatch.setattr(bench_verb, "TerminalWatcher", lambda: Brief(failing))
     only = ("--only", "transe-wn18rr", "--only", "distmult-wn18rr", "--device", "cpu")
     printed = table(*only, code=1)
     assert "\nTransE    –" in printed

@@ -21,10 +21,10 @@ def test_datasets_are_listed_with_licence_and_citation(procrustes):
 
 
 def test_datasets_for_programs(procrustes):
-    told = json.loads(procrustes("data", "--json"))
-    assert told.keys() == datasets.DATASETS.keys()
-    assert [name for name in told if told[name]["local"]] == ["wordnet-mini"]
-    for name, facts in told.items():
+    printed = json.loads(procrustes("data", "--json"))
+    assert printed.keys() == datasets.DATASETS.keys()
+    assert [name for name in printed if printed[name]["local"]] == ["wordnet-mini"]
+    for name, facts in printed.items():
         assert facts["triples"] == dict(zip(("train", "valid", "test"), datasets.DATASETS[name].triples, strict=True))
         assert len(facts["sha256"]) == 64
         assert (facts["address"] is None) == (name == "wordnet-mini")
@@ -34,8 +34,8 @@ def test_getting_a_dataset_shows_what_is_in_it(procrustes):
     lines = procrustes("data", "get", "WordNet-Mini").splitlines()
     assert lines[0] == "wordnet-mini   11,996 entities · 17 relations · 38,552 triples"
     assert len(lines) == 4
-    told = json.loads(procrustes("data", "get", "wordnet-mini", "--json"))
-    assert told == {
+    printed = json.loads(procrustes("data", "get", "wordnet-mini", "--json"))
+    assert printed == {
         "dataset": "wordnet-mini",
         "checksum": read_graph("wordnet-mini").checksum,
         "entities": 11_996,

@@ -10,10 +10,10 @@ from procrustes_kge.runs.store import load_run, save
 def test_evaluating_repeats_the_figures_of_the_report(procrustes, run):
     report = load_run(run).report
     for split in ("valid", "test"):
-        told = json.loads(procrustes("evaluate", run, "--split", split, "--device", "cpu", "--json"))
-        assert told["metrics"] == {split: report["metrics"][split]}
-        assert (told["run"], told["dataset"]) == (str(run), "ring")
-        assert told["seconds"] > 0
+        printed = json.loads(procrustes("evaluate", run, "--split", split, "--device", "cpu", "--json"))
+        assert printed["metrics"] == {split: report["metrics"][split]}
+        assert (printed["run"], printed["dataset"]) == (str(run), "ring")
+        assert printed["seconds"] > 0
 
 
 def test_evaluating_in_words(procrustes, run):

@@ -22,8 +22,8 @@ def test_vectors_are_exported_with_their_names(procrustes, run):
     assert printed == "wrote  vectors.npy, vectors.txt   40 vectors of 40 numbers\n"
     assert np.array_equal(np.load("vectors.npy"), table)
     assert Path("vectors.txt").read_text().splitlines() == list(model.entities)
-    told = json.loads(procrustes("export", run, "--format", "parquet", "vectors.parquet", "--json"))
-    assert told == {"format": "parquet", "files": ["vectors.parquet"], "shape": [40, 40]}
+    printed = json.loads(procrustes("export", run, "--format", "parquet", "vectors.parquet", "--json"))
+    assert printed == {"format": "parquet", "files": ["vectors.parquet"], "shape": [40, 40]}
     assert polars.read_parquet("vectors.parquet")["name"].to_list() == list(model.entities)
     procrustes("export", run, "vectors.vec", "--format", "word2vec")
     first, second = Path("vectors.vec").read_text().splitlines()[:2]

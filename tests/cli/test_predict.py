@@ -21,22 +21,22 @@ def test_predictions_for_programs(procrustes, planted):
     model, graph = planted
     triple = graph.valid[0].tolist()
     head, relation, tail = graph.entities[triple[0]], graph.relations[triple[1]], graph.entities[triple[2]]
-    told = json.loads(procrustes("predict", "runs/planted", "-H", head, "-r", relation, "-k", "2", "--json"))
-    assert (told["head"], told["relation"]) == (head, relation)
-    first, second = told["answers"]
+    printed = json.loads(procrustes("predict", "runs/planted", "-H", head, "-r", relation, "-k", "2", "--json"))
+    assert (printed["head"], printed["relation"]) == (head, relation)
+    first, second = printed["answers"]
     assert first == {"name": tail, "label": graph.entities.label(triple[2]), "score": first["score"], "known": "valid"}
     assert second["known"] is None
-    assert [answer["name"] for answer in told["answers"]] == [each.name for each in model.tails(head, relation, 2)]
-    told = json.loads(procrustes("predict", "runs/planted", "-T", tail, "-r", relation, "-k", "1", "--json"))
-    assert told["tail"] == tail
-    assert [answer["name"] for answer in told["answers"]] == [head]
+    assert [answer["name"] for answer in printed["answers"]] == [each.name for each in model.tails(head, relation, 2)]
+    printed = json.loads(procrustes("predict", "runs/planted", "-T", tail, "-r", relation, "-k", "1", "--json"))
+    assert printed["tail"] == tail
+    assert [answer["name"] for answer in printed["answers"]] == [head]
     label = json.loads(procrustes("predict", "runs/planted", "-H", graph.entities.label(0), "-r", relation, "--json"))
     assert label["head"] == graph.entities[0]
 
 
 def test_new_leaves_out_what_is_known_and_nothing_else(procrustes, run):
-    question = ("predict", run, "-H", "e0", "-r", "next", "--json")
-    everything = json.loads(procrustes(*question, "-k", "99"))["answers"]
+    query = ("predict", run, "-H", "e0", "-r", "next", "--json")
+    everything = json.loads(procrustes(*query, "-k", "99"))["answers"]
     assert len(everything) == 40
     known = {answer["name"]: answer["known"] for answer in everything if answer["known"]}
     graph = load_run(run).graph
@@ -46,4 +46,4 @@ def test_new_leaves_out_what_is_known_and_nothing_else(procrustes, run):
         assert triple in graph.split(split).tolist()
     unknown = [answer for answer in everything if not answer["known"]]
     for count in (1, 5, 38, 99):
-        assert json.loads(procrustes(*question, "--new", "-k", count))["answers"] == unknown[:count]
+        assert json.loads(procrustes(*query, "--new", "-k", count))["answers"] == unknown[:count]

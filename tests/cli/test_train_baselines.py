@@ -1,7 +1,6 @@
 """Laws of `procrustes train` with a baseline: the same commands serve all models."""
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def test_a_baseline_is_trained_ranked_saved_and_asked_by_the_same_commands(name,
 
 def test_a_model_is_the_recipe_of_its_name_unless_another_is_named(procrustes, monkeypatch):
     monkeypatch.setitem(PUBLISHED, "rotate-short", (replace(PUBLISHED["rotate"][0], epochs=1),) * 2)
-    small = ("--dim", 20, "--device", "cpu", "--against", 8, "--json")
+    small = ("--dim", 20, "--device", "cpu", "--negatives", 8, "--json")
     asked = {
         "rotate": [("--model", "rotate", "--epochs", 2), ("--recipe", "rotate", "--epochs", 2)],
         "rotate-short": [("--recipe", "rotate-short"), ("--model", "rotate", "--recipe", "rotate-short")],
@@ -54,7 +53,7 @@ MISTAKES = {  # flags: the setting, what was seen, and a remedy
     "--model ote --recipe fast": ("recipe fast", "--model ote", "give one of its own (ote"),
     "--model ote --time 60s": ("--time", "for our own model", "give --epochs or --dim"),
     "--recipe ote --memory 4GB": ("--memory", "for our own model", "give --epochs or --dim"),
-    "--model complex --segment 20": ("segment", "the recipe complex", "try it with accurate"),
+    "--model complex --segment 20": ("segment", "no setting of complex", "try it with accurate"),
     "--model quate --dim 30": ("dimension", "30 does not divide into numbers of 4 parts", "try 28 or 32"),
     "--model tucker --no-inverses": ("inverses", "no setting of tucker", "has of its own: dim, relation dim"),
     "--model complex --entities-only": ("--entities-only", "a baseline's relations", "is for our own model"),
@@ -69,7 +68,7 @@ def test_mistakes_are_refused_before_a_graph_is_read(flags, refused):
 
 
 def test_more_negatives_than_entities_are_refused(refused):
-    ask = ("train", "ring.tsv", "--device", "cpu", "--model", "rotate", "--against", 40)
+    ask = ("train", "ring.tsv", "--device", "cpu", "--model", "rotate", "--negatives", 40)
     refused(*ask, described=True, setting="negatives", seen=40, remedy="try at most 39")
 
 
@@ -77,9 +76,9 @@ def test_a_baseline_that_runs_out_of_memory_is_reported_in_a_sentence(refused, m
     def without_memory(*_, **__):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr(sys.modules["procrustes_kge.training.supervised"], "built", without_memory)
+    monkeypatch.setattr("procrustes_kge.training.supervised.build", without_memory)
     ask = ("train", "ring.tsv", "--model", "complex", "--dim", 20, "--device", "cpu")
-    refused(*ask, described=True, setting="numbers", seen=20, remedy="--dim")
+    refused(*ask, described=True, setting="out of memory", seen="40 entities of ring", remedy="a smaller --dim")
 
 
 def test_a_model_that_is_added_is_trained_by_its_name(procrustes, monkeypatch):

@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 
 from commands import TINY, contents
-from procrustes_kge.cli import main
-from procrustes_kge.cli import train as train_verb
+from procrustes_kge.cli import main, train as train_verb
+from procrustes_kge.cli.terminal import TerminalWatcher
 from procrustes_kge.graphs.reading import read_graph
-from procrustes_kge.layouts.batches import TILE
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE
 from procrustes_kge.runs.store import load_run
 from procrustes_kge.training.budget import memory_needed, parse_size
-from procrustes_kge.training.recipes import DEFAULT, learn, recipe
+from procrustes_kge.training.recipes import DEFAULT, learned, recipe
 
 # Budgets.
 
@@ -22,10 +22,10 @@ from procrustes_kge.training.recipes import DEFAULT, learn, recipe
 def briefly(monkeypatch):
     """Train for an epoch, whatever the settings say that are saved."""
 
-    def learn_an_epoch(graph, settings, report=None):
-        return learn(graph, replace(settings, epochs=1), report)
+    def learn_an_epoch(watcher, graph, settings, report):
+        return learned(graph, replace(settings, epochs=1), report)
 
-    monkeypatch.setattr(train_verb, "learn", learn_an_epoch)
+    monkeypatch.setattr(TerminalWatcher, "learn", learn_an_epoch)
 
 
 @pytest.mark.usefixtures("briefly")
@@ -61,13 +61,15 @@ def test_a_time_that_is_too_short_shortens_what_is_trained(name, procrustes):
 def test_memory_bounds_what_is_trained(procrustes):
     graph, flags = read_graph("ring.tsv"), ("--device", "cpu", "--epochs", "3")
     whole = replace(recipe(DEFAULT, graph, "cpu"), epochs=3)
-    shortest = replace(whole, dim=whole.segment, chunk=TILE)
+    shortest = replace(whole, dim=whole.segment, chunk=QUERIES_PER_TILE)
     budgets = {
         "4GB": lambda settings: settings.dim == whole.dim and not 0 < settings.chunk < whole.batch,  # nothing is cut
-        f"{memory_needed(graph, replace(whole, chunk=2 * TILE)) / 1e6 + 0.001:.4f} mb": (
-            lambda settings: (settings.dim, settings.chunk) == (whole.dim, 2 * TILE)  # fewer questions at once
+        f"{memory_needed(graph, replace(whole, chunk=2 * QUERIES_PER_TILE)) / 1e6 + 0.001:.4f} mb": (
+            lambda settings: (
+                (settings.dim, settings.chunk) == (whole.dim, 2 * QUERIES_PER_TILE)
+            )  # fewer queries at once
         ),
-        f"{memory_needed(graph, replace(whole, chunk=TILE)) - 1:.0f}": (
+        f"{memory_needed(graph, replace(whole, chunk=QUERIES_PER_TILE)) - 1:.0f}": (
             lambda settings: 0 < whole.dim - settings.dim <= 2 * whole.segment  # hardly shorter vectors
         ),
         f"{memory_needed(graph, shortest) + 1:.0f}b": lambda settings: settings == shortest,
@@ -88,11 +90,14 @@ def test_memory_that_nothing_fits_is_refused(refused):
 # Divergence.
 
 
+# A step an epoch, and each is looked at: the first one is good, and the second is not.
+HASTY = ("--dim", "40", "--epochs", "30", "--batch", "full", "--validate-every", "1", "--device", "cpu")
+
+
 @pytest.mark.parametrize("flags", [(), ("--json",)], ids=["text", "json"])
 def test_a_training_that_diverges_is_reported_and_leaves_the_last_good_weights(flags, procrustes, capsys):
-    rates = ("--dim", "40", "--epochs", "30", "--device", "cpu", "--learning-rate")
     with pytest.raises(SystemExit) as ended:
-        main(["train", "ring.tsv", *rates, "900", *flags])
+        main(["train", "ring.tsv", *HASTY, "--learning-rate", "900", *flags])
     output = capsys.readouterr()
     assert ended.value.code == 2
     found = re.fullmatch(
@@ -114,22 +119,27 @@ def test_a_training_that_diverges_is_reported_and_leaves_the_last_good_weights(f
     assert "test   MRR " in procrustes("evaluate", "runs/ring", "--device", "cpu")
 
 
+def test_a_training_that_was_never_good_leaves_nothing_behind(refused):
+    ask = ("train", "ring.tsv", "--dim", "40", "--epochs", "30", "--device", "cpu", "--learning-rate", "900")
+    refused(*ask, described=True, setting="learning rate", seen=900, remedy="try --learning-rate 225")
+
+
 def test_a_training_that_diverges_leaves_an_earlier_run_alone(procrustes, capsys):
     procrustes("train", "ring.tsv", "--dim", "40", "--epochs", "3", "--device", "cpu")
     before = load_run("runs/ring").model.vectors
     with pytest.raises(SystemExit):
-        main(["train", "ring.tsv", "--dim", "40", "--epochs", "30", "--device", "cpu", "--learning-rate", "900"])
+        main(["train", "ring.tsv", *HASTY, "--learning-rate", "900"])
     assert capsys.readouterr().err.endswith("the last good weights are in runs/ring-diverged\n")
     assert load_run("runs/ring").model.vectors.equal(before)
     assert load_run("runs/ring-diverged").report["diverged"]
 
 
-def test_the_rates_that_are_advised_lead_out_of_divergence(capsys):
-    rate, rates = "900", []
+def test_the_learning_rates_that_are_advised_lead_out_of_divergence(capsys):
+    rate, rates = "100", []
     while rate is not None and len(rates) < 8:
         rates.append(float(rate))
         with pytest.raises(SystemExit) as ended:
-            main(["train", "ring.tsv", "--dim", "40", "--epochs", "30", "--device", "cpu", "--learning-rate", rate])
+            main(["train", "ring.tsv", *HASTY, "--learning-rate", rate])
         advised = re.search(r"try --learning-rate (\S+);", capsys.readouterr().err)
         assert ended.value.code == (2 if advised else 0)
         rate = advised[1] if advised else None
@@ -146,7 +156,7 @@ def test_an_interrupted_training_leaves_nothing_behind(capsys, monkeypatch):
         raise KeyboardInterrupt
 
     before = contents()
-    monkeypatch.setattr(train_verb, "learn", interrupted)
+    monkeypatch.setattr(TerminalWatcher, "learn", interrupted)
     with pytest.raises(SystemExit) as ended:
         main(["train", "ring.tsv", *TINY])
     assert ended.value.code == 130

@@ -8,8 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.formats import is_triples_file, parse_delimited, read_columns

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.graphs.graph import SPLITS, Vocabulary
 from procrustes_kge.graphs.known_answers import KnownAnswers, known_answers

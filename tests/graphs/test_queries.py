@@ -4,8 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.queries import check_keys, group_by_query

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # before Triton is imported
@@ -14,8 +13,7 @@ pytest.importorskip("triton", reason="Triton is not installed; `make check` inst
 
 import triton.runtime.interpreter as interpreter
 
-from procrustes_kge.kernels import can_compare, can_fuse
-from procrustes_kge.kernels import full_batch as fused
+from procrustes_kge.kernels import can_compare, can_fuse, full_batch as fused
 from procrustes_kge.kernels.distances import summed_lengths
 from procrustes_kge.layouts.fused import FusedLayout
 from procrustes_kge.layouts.relational import RelationalMatrices

@@ -4,8 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.layouts.arranged import ArrangedTriples
 from procrustes_kge.layouts.fused import FusedLayout

@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE, QueryBatches
 from toys import builds, random_graph, random_graphs, rotated_graph

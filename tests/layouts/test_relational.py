@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from procrustes_kge.layouts.relational import RelationalMatrices, padded_rows
 from procrustes_kge.linalg import completed, cross_covariance, nearest_orthogonal

@@ -6,8 +6,7 @@ from threading import Barrier
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary

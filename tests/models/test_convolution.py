@@ -5,8 +5,7 @@ from contextlib import suppress
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import nn
 
 from procrustes_kge.errors import InputError

@@ -2,8 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.models.baselines import distances
 from procrustes_kge.models.baselines.distances import distance_by_product, grouped_distance, lengths

@@ -6,8 +6,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.models.baselines.rotation import orthonormal_rows
 from toys import all_scores, baseline_of, random_graph, scrambled_baseline, some_queries

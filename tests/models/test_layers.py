@@ -4,8 +4,7 @@ import copy
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch import nn
 
 from procrustes_kge.models.baselines.layers import Dropout, Dropout2d, Filters, Linear

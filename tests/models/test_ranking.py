@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import SPLITS

@@ -10,8 +10,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.system import energy, footprint

@@ -7,10 +7,9 @@ from itertools import pairwise
 
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import settings as example_count
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings as example_count, strategies as st
 
+from laws import refused
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE
@@ -26,7 +25,8 @@ from procrustes_kge.training.budget import (
     parse_time,
     plan,
 )
-from procrustes_kge.training.contrastive import ContrastSettings, questions_at_once
+from procrustes_kge.training.contrastive import queries_at_once
+from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import OWN, changed, learn, recipe
 from toys import random_graph, rotated_graph
@@ -37,7 +37,7 @@ EVERY = {
     "fit": FitSettings(dim=DIM, device="cpu"),
     "all": ContrastSettings(dim=DIM, batch=512, device="cpu"),
     "full": ContrastSettings(dim=DIM, batch="full", device="cpu"),
-    "some": ContrastSettings(dim=DIM, batch=512, negatives=50, step="adam", device="cpu"),
+    "some": ContrastSettings(dim=DIM, batch=512, negatives=50, optimiser="adam", device="cpu"),
     "none": ContrastSettings(dim=DIM, batch=512, negatives="none", loss="squared", lengths="unit", device="cpu"),
     "groups": ContrastSettings(dim=DIM, groups=5, batch=512, device="cpu"),
 }
@@ -101,16 +101,12 @@ NONSENSE = ["", " ", "m", "GB", "-5m", "+5m", "1e3", "1,000", "5.", "1.2.3", "0"
 
 @pytest.mark.parametrize("text", [*NONSENSE, "5d", "5MB", "5 hours"])
 def test_a_time_that_is_none_is_refused(text):
-    with pytest.raises(InputError) as caught:
-        parse_time(text)
-    assert str(caught.value) == f"time {text!r}, expected a number and a unit, such as 60s, 10m or 1h"
+    refused(lambda: parse_time(text), setting="time", seen=repr(text), remedy="such as 60s, 10m or 1h")
 
 
 @pytest.mark.parametrize("text", [*NONSENSE, "5s", "5h", "4GiB", "5 MB/s"])
 def test_a_size_that_is_none_is_refused(text):
-    with pytest.raises(InputError) as caught:
-        parse_size(text)
-    assert str(caught.value) == f"memory {text!r}, expected a number and a unit, such as 4GB or 500MB"
+    refused(lambda: parse_size(text), setting="memory", seen=repr(text), remedy="such as 4GB or 500MB")
 
 
 # Memory.
@@ -127,7 +123,7 @@ def test_more_numbers_entities_and_triples_take_more_memory(method):
         assert min(sizes) > PROGRAM
 
 
-def test_more_questions_at_once_take_more_memory_until_a_batch_is_one():
+def test_more_queries_at_once_take_more_memory_until_a_batch_is_one():
     graph = graph_of(100)
     for method in ("all", "full", "some", "none"):
         sizes = [memory_needed(graph, replace(EVERY[method], chunk=chunk)) for chunk in (16, 32, 256, 512)]
@@ -138,7 +134,7 @@ def test_more_questions_at_once_take_more_memory_until_a_batch_is_one():
 
 def test_adam_remembers_more_than_adagrad():
     graph = graph_of(1000)
-    adagrad, adam = (memory_needed(graph, replace(EVERY["all"], step=step)) for step in ("adagrad", "adam"))
+    adagrad, adam = (memory_needed(graph, replace(EVERY["all"], optimiser=name)) for name in ("adagrad", "adam"))
     assert adam - adagrad == pytest.approx(4 * 1000 * DIM)
 
 
@@ -190,7 +186,7 @@ def test_a_plan_takes_the_longest_vectors_that_its_memory_holds(method):
 
 
 @every_method
-def test_more_memory_never_gives_shorter_vectors_or_fewer_questions_at_once(method):
+def test_more_memory_never_gives_shorter_vectors_or_fewer_queries_at_once(method):
     graph, settings = graph_of(20_000), EVERY[method]
     fewest, most = memory_needed(graph, least(settings)), memory_needed(graph, settings)
     sizes = [fewest + share * (most - fewest) for share in (0, 0.1, 0.3, 0.7, 0.99, 1, 2)]
@@ -208,12 +204,13 @@ def test_a_memory_that_cannot_be_is_refused_with_what_would_be_needed(method):
     graph, settings = graph_of(20_000), EVERY[method]
     needed = memory_needed(graph, least(settings))
     for memory in (0.0, needed - 1):
-        with pytest.raises(InputError) as caught:
-            planned(graph, settings, memory=memory)
-        assert str(caught.value) == (
-            f"{memory / 1e9:.3g} GB of memory asked for, but sized takes {needed / 1e9:.3g} GB even with vectors of "
-            f"{settings.segment} numbers; try a larger --memory"
+        said = refused(
+            lambda memory=memory: planned(graph, settings, memory=memory),
+            setting="memory asked for",
+            seen=f"{memory / 1e9:.3g} GB",
+            remedy="try a larger --memory",
         )
+        assert f"sized takes {needed / 1e9:.3g} GB even with vectors of {settings.segment} numbers" in said
     assert planned(graph, settings, memory=needed).settings.dim == settings.segment
 
 
@@ -293,7 +290,7 @@ def test_a_generous_budget_changes_nothing_that_training_does(method, memory):
     graph, settings = graph_of(1000), EVERY[method]
     made = planned(graph, settings, seconds=1e9, memory=memory)
     if isinstance(settings, ContrastSettings):  # a bound that does not bind
-        assert questions_at_once(made.settings, 1000, CPU) == questions_at_once(settings, 1000, CPU)
+        assert queries_at_once(made.settings, 1000, CPU) == queries_at_once(settings, 1000, CPU)
         made = replace(made, settings=replace(made.settings, chunk=settings.chunk))
     assert made.settings == settings
     assert made.memory == memory_needed(graph, settings)
@@ -359,7 +356,7 @@ def test_a_plan_says_what_will_be_trained_and_what_it_takes():
     assert str(fast) == "2,000 numbers in segments of 20, up to 1,200 epochs: about 3,725 s and 1.3 GB"
     accurate = Plan(replace(EVERY["all"], dim=400), 61.6, 0.46e9)
     assert str(accurate) == (
-        "400 numbers in segments of 20, 30 epochs, 512 questions a step against all entities: about 62 s and 0.5 GB"
+        "400 numbers in segments of 20, 30 epochs, batch 512, all negatives: about 62 s and 0.5 GB"
     )
 
 
@@ -369,5 +366,6 @@ def test_a_moment_is_about_a_second():
 
 
 def test_a_plan_speaks_english():
-    assert "none negatives" not in str(Plan(EVERY["none"], 1.0, 1e9))
-    assert "full questions" not in str(Plan(EVERY["full"], 1.0, 1e9))
+    assert "batch 512, no negatives" in str(Plan(EVERY["none"], 1.0, 1e9))
+    assert "batch 512, 50 negatives" in str(Plan(EVERY["some"], 1.0, 1e9))
+    assert "batch all, all negatives" in str(Plan(EVERY["full"], 1.0, 1e9))

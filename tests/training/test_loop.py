@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 import torch
 
-from methods import METHODS, NOISY, same
+from methods import METHODS, NOISY
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.training.full_batch import FullBatch
@@ -16,7 +16,7 @@ from procrustes_kge.training.loop import Progress, run, validation_mrr
 from procrustes_kge.training.recipes import learned
 from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.state import copied
-from toys import random_graph, rotated_graph
+from toys import random_graph, rotated_graph, same
 
 every_method = pytest.mark.parametrize(("method", "settings"), METHODS.values(), ids=METHODS)
 

@@ -1,30 +1,30 @@
-"""Losses and gradients against plain twins, one question at a time, that autograd differentiates."""
+"""Losses and gradients against plain twins, one query at a time, that autograd differentiates."""
 
 from dataclasses import dataclass, replace
 
 import pytest
 import torch
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 
 import plain
 from procrustes_kge.training.objective import Sigmoid, against_all, against_none, against_some, rounded
 
-EVEN, FOCUSED = Sigmoid(margin=1.5, sharpness=2.0), Sigmoid(margin=1.0, sharpness=0.7, focus=1.3)
-KINDS = ("none", "all", "smoothed", "some", "even", "focused")
-DRAWN = ("some", "even", "focused")
-SIGMOIDS = {"some": None, "even": EVEN, "focused": FOCUSED}
+EVEN = Sigmoid(margin=1.5, sharpness=2.0)
+ADVERSARIAL = Sigmoid(margin=1.0, sharpness=0.7, adversarial_temperature=1.3)
+KINDS = ("none", "all", "smoothed", "some", "even", "adversarial")
+DRAWN = ("some", "even", "adversarial")
+SIGMOIDS = {"some": None, "even": EVEN, "adversarial": ADVERSARIAL}
 SHARES = st.floats(0, 1)
 SMOOTHING = {"all": 0.0, "smoothed": 0.3}
 
 
 @dataclass(frozen=True)
 class Case:
-    """Groups of questions; `spare` are the columns of answers that were not drawn."""
+    """Groups of queries; `spare` are the columns of answers that were not drawn."""
 
     queries: torch.Tensor  # [groups, height, d]
     table: torch.Tensor
-    answers: list  # of each question
+    answers: list  # of each query
     weights: torch.Tensor
     drawn: torch.Tensor  # [groups, k]
     spare: int = 0
@@ -56,7 +56,7 @@ class Case:
 
 
 def problem(groups=2, height=3, entities=7, width=4, count=5, spare=0, seed=0, fewest=0):
-    """Return questions of which some have no answers, some several, and some no weight."""
+    """Return queries of which some have no answers, some several, and some no weight."""
     generator = torch.Generator().manual_seed(seed)
     rows = groups * height
     normal = torch.randn(rows + entities, width, generator=generator, dtype=torch.float64)
@@ -87,7 +87,7 @@ def problems(fewest=0, most_groups=3, share=SHARES):
     )
 
 
-def computed(kind, case, pull=None):
+def computed(kind, case, pull=None, sigmoid=None):
     """Return losses, the gradient of the queries and that of the table."""
     pull = torch.zeros_like(case.table, dtype=case.queries.dtype) if pull is None else pull
     flat = case.queries.flatten(0, 1)
@@ -97,13 +97,13 @@ def computed(kind, case, pull=None):
         return *against_all(flat, case.table, *case.places, case.weights, pull, SMOOTHING[kind]), pull
     losses, gradient = against_some(
         *(case.queries, case.table, *case.places, case.weights, pull),
-        *(case.drawn, case.columns, len(case.table), SIGMOIDS[kind]),
+        *(case.drawn, case.columns, len(case.table), sigmoid or SIGMOIDS[kind]),
     )
     return losses, gradient.flatten(0, 1), pull
 
 
 def loss_of(kind, query, table, answers, weight, drawn):
-    """Return the plain loss of one question."""
+    """Return the plain loss of one query."""
     if kind == "none":
         return plain.squared(query, table, answers, weight)
     if kind in SMOOTHING:
@@ -158,7 +158,7 @@ def test_the_pull_of_entities_is_added_to_what_was_there(kind, case, seed):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(case=problems())
-def test_questions_without_answers_or_weight_pull_at_nothing(kind, case):
+def test_queries_without_answers_or_weight_pull_at_nothing(kind, case):
     silent = torch.tensor([not answers for answers in case.answers]) | (case.weights == 0)
     losses, gradient, _ = computed(kind, case)
     assert not losses[silent].any()
@@ -204,7 +204,7 @@ def test_a_softmax_pushes_as_much_as_it_pulls(kind, case):
     close(computed(kind, case)[2].sum(dim=0), torch.zeros_like(case.table[0]))
 
 
-@pytest.mark.parametrize("kind", ["none", "even", "focused"])
+@pytest.mark.parametrize("kind", ["none", "even", "adversarial"])
 @given(case=problems())
 def test_distances_pull_both_ends_alike(kind, case):
     _, gradient, pull = computed(kind, case)
@@ -234,7 +234,7 @@ def test_only_answers_and_drawn_entities_are_pulled(kind, case):
 
 @pytest.mark.parametrize("kind", DRAWN)
 @given(seed=st.integers(0, 2**31), negatives=st.integers(0, 4), own=st.integers(1, 3))
-def test_an_answer_that_is_drawn_for_its_own_question_is_no_negative(kind, seed, negatives, own):
+def test_an_answer_that_is_drawn_for_its_own_query_is_no_negative(kind, seed, negatives, own):
     case = problem(groups=1, height=1, entities=8, seed=seed)
     case = replace(case, answers=[[0, 1, 2, 3]], weights=torch.ones_like(case.weights))
     others, theirs = list(range(4, 4 + negatives)), list(range(own))
@@ -246,7 +246,7 @@ def test_an_answer_that_is_drawn_for_its_own_question_is_no_negative(kind, seed,
 
 @pytest.mark.parametrize("kind", DRAWN)
 @given(seed=st.integers(0, 2**31))
-def test_an_answer_is_a_negative_of_other_questions(kind, seed):
+def test_an_answer_is_a_negative_of_other_queries(kind, seed):
     case = problem(groups=1, height=2, entities=3, seed=seed)
     case = replace(case, answers=[[0], [1]], weights=torch.tensor([1.0, 0.0]).double(), drawn=torch.tensor([[0, 1]]))
     _, _, pull = computed(kind, case)
@@ -258,7 +258,7 @@ def test_an_answer_is_a_negative_of_other_questions(kind, seed):
 
 @pytest.mark.parametrize("kind", DRAWN)
 @given(seed=st.integers(0, 2**31), size=st.integers(1, 4))
-def test_questions_whose_draw_holds_their_own_answers_alone_have_no_negatives(kind, seed, size):
+def test_queries_whose_draw_holds_their_own_answers_alone_have_no_negatives(kind, seed, size):
     case = problem(groups=1, height=2, seed=seed)
     own = list(range(size))
     case = replace(case, answers=[own, own], weights=torch.ones_like(case.weights), drawn=torch.tensor([own]))
@@ -291,27 +291,16 @@ def test_drawn_negatives_stand_for_those_that_were_not(entities, case):
         )
 
 
-@given(case=problems(), heavy=st.floats(0.1, 5))
-def test_focus_weighs_near_negatives_more_and_weights_sum_to_one(case, heavy):
+@given(case=problems(), temperature=st.floats(0.1, 5))
+def test_a_temperature_weighs_near_negatives_more_and_weights_sum_to_one(case, temperature):
+    def heated(case, temperature=temperature):
+        losses, gradient, _ = computed("even", case, sigmoid=EVEN._replace(adversarial_temperature=temperature))
+        return losses, gradient
+
     # All losses of negatives alike: whatever the weights, their mean is that loss.
-    table = case.table[:1].expand_as(case.table).clone()
-    alike = replace(case, table=table)
-    results = [
-        against_some(
-            *(alike.queries, table, *alike.places, alike.weights, torch.zeros_like(table)),
-            *(alike.drawn, alike.columns, len(table), EVEN._replace(focus=focus)),
-        )
-        for focus in (0.0, heavy)
-    ]
-    close(*results)
-    even, focused = (
-        against_some(
-            *(case.queries, case.table, *case.places, case.weights, torch.zeros_like(case.table)),
-            *(case.drawn, case.columns, len(case.table), EVEN._replace(focus=focus)),
-        )[0]
-        for focus in (0.0, heavy)
-    )
-    assert (focused >= even - 1e-9).all()  # near negatives are those with the larger loss
+    alike = replace(case, table=case.table[:1].expand_as(case.table).clone())
+    close(heated(alike), heated(alike, 0.0))
+    assert (heated(case)[0] >= heated(case, 0.0)[0] - 1e-9).all()  # near negatives are those with the larger loss
 
 
 # Precision.
@@ -338,7 +327,7 @@ def test_the_sampled_loss_of_huge_scores_is_that_of_float64(case):
     torch.testing.assert_close(losses.double(), exact, rtol=1e-5, atol=1e-5 * size)
 
 
-@pytest.mark.parametrize("kind", ["even", "focused", "none"])
+@pytest.mark.parametrize("kind", ["even", "adversarial", "none"])
 @given(seed=st.integers(0, 2**31))
 def test_a_query_that_stands_on_its_answer_or_a_negative_is_not_torn(kind, seed):
     case = problem(groups=1, height=2, entities=4, seed=seed).to(torch.float32)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from methods import METHODS, NOISY, same
+from methods import METHODS, NOISY
 from procrustes_kge.graphs.graph import split_graph
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.training.full_batch import FullBatch
@@ -13,7 +13,7 @@ from procrustes_kge.training.loop import run
 from procrustes_kge.training.recipes import learned
 from procrustes_kge.training.state import copied
 from procrustes_kge.training.supervised import Supervised
-from toys import rotated_graph
+from toys import rotated_graph, same
 
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")]
 every_method = pytest.mark.parametrize(("method", "settings"), METHODS.values(), ids=METHODS)

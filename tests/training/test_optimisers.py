@@ -1,11 +1,11 @@
-"""Steps against those of torch.optim."""
+"""Optimisers against those of torch.optim, and what they remember."""
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.training.optimisers import Adagrad, Adam
+from procrustes_kge.training.state import copied
 
 TWINS = {Adam: torch.optim.Adam, Adagrad: torch.optim.Adagrad}  # with the defaults of both
 SHAPES = st.sampled_from([(1,), (5, 3), (2, 3, 4)])
@@ -32,14 +32,14 @@ def test_steps_are_those_of_torch(kind, shape, seed, rates, size):
     generator = torch.Generator().manual_seed(seed)
     values = normal(*shape, generator=generator)
     twin = values.clone().requires_grad_()
-    step, optimiser = kind(values), TWINS[kind]([twin], lr=1.0)
+    optimise, torch_optimiser = kind(values), TWINS[kind]([twin], lr=1.0)
     for rate in rates:
         gradient = 10**size * normal(*shape, generator=generator)
         gradient[torch.rand(shape, generator=generator) < 0.3] = 0
         twin.grad = gradient.clone()
-        optimiser.param_groups[0]["lr"] = rate
-        optimiser.step()
-        step(values, gradient, rate)
+        torch_optimiser.param_groups[0]["lr"] = rate
+        torch_optimiser.step()
+        optimise(values, gradient, rate)
         close(values, twin.detach())
 
 
@@ -48,18 +48,18 @@ def test_moving_some_rows_is_moving_all_with_no_gradient_elsewhere(seed, entitie
     generator = torch.Generator().manual_seed(seed)
     whole = normal(entities, 3, generator=generator)
     table = whole.clone()
-    step, step_some = Adagrad(whole), Adagrad(table)
+    of_all, of_rows = Adagrad(whole), Adagrad(table)
     for _ in range(steps):
         count = int(torch.randint(entities + 1, (), generator=generator))
         rows = torch.randperm(entities, generator=generator)[:count]
         gradient = torch.zeros_like(whole)
         gradient[rows] = normal(count, 3, generator=generator)
-        step(whole, gradient.clone(), 0.3)
+        of_all(whole, gradient.clone(), 0.3)
         copies = table[rows]
-        step_some.some(rows, copies, gradient[rows], 0.3)
+        of_rows.move_rows(rows, copies, gradient[rows], 0.3)
         table[rows] = copies
         assert torch.equal(table, whole)
-        assert torch.equal(step_some.square, step.square)
+        assert torch.equal(of_rows.square, of_all.square)
 
 
 @pytest.mark.parametrize("kind", TWINS)
@@ -67,9 +67,9 @@ def test_moving_some_rows_is_moving_all_with_no_gradient_elsewhere(seed, entitie
 def test_no_gradient_or_no_rate_is_no_move(kind, shape, seed):
     generator = torch.Generator().manual_seed(seed)
     values = normal(*shape, generator=generator)
-    before, step = values.clone(), kind(values)
-    step(values, torch.zeros_like(values), 1.0)
-    step(values, normal(*shape, generator=generator), 0.0)
+    before, optimise = values.clone(), kind(values)
+    optimise(values, torch.zeros_like(values), 1.0)
+    optimise(values, normal(*shape, generator=generator), 0.0)
     assert torch.equal(values, before)
 
 
@@ -81,9 +81,9 @@ def test_the_size_of_gradients_does_not_matter(kind, shape, seed, factor):
     tables = []
     for scaled in (gradients, factor * gradients):
         values = start.clone()
-        step = kind(values)
+        optimise = kind(values)
         for gradient in scaled:
-            step(values, gradient.clone(), 0.1)
+            optimise(values, gradient.clone(), 0.1)
         tables.append(values)
     close(*tables, tolerance=1e-4)  # but for what keeps the root off zero
 
@@ -95,3 +95,23 @@ def test_a_first_step_goes_as_far_as_the_rate_says_down_every_slope(kind, seed, 
     values, gradient = torch.zeros(4, 3, dtype=torch.float64), slopes(4, 3, generator=generator)
     kind(values)(values, gradient.clone(), rate)
     close(values, -rate * gradient.sign(), 1e-4)
+
+
+@pytest.mark.parametrize("kind", TWINS)
+@given(shape=SHAPES, seed=SEEDS, taken=st.tuples(st.integers(0, 3), st.integers(0, 3)))
+def test_an_optimiser_goes_on_from_the_state_of_another_and_leaves_it_alone(kind, shape, seed, taken):
+    generator = torch.Generator().manual_seed(seed)
+    values = normal(*shape, generator=generator)
+    optimise, another = kind(values), kind(values)
+    for optimiser, steps in zip((optimise, another), taken, strict=True):
+        for _ in range(steps):
+            optimiser(values, normal(*shape, generator=generator), 0.3)
+    state, same_values = optimise.state(), values.clone()
+    another.restore(state)
+    for _ in range(3):
+        gradient = normal(*shape, generator=generator)
+        before = copied(state)
+        another(same_values, gradient.clone(), 0.3)
+        assert all(torch.equal(before[name], table) for name, table in state.items())
+        optimise(values, gradient, 0.3)
+        assert torch.equal(same_values, values)

@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from procrustes_kge.bench.speed import Timing
-from procrustes_kge.bench.speed import speed as measured
+from procrustes_kge.bench.speed import Timing, speed as measured
 from procrustes_kge.bench.table import as_markdown, as_text, commit, filled, missing, read_line, table_rows
 from procrustes_kge.cli.app import Json, new_verb
 from procrustes_kge.cli.terminal import (

@@ -19,8 +19,7 @@ from procrustes_kge.models.predictor import LinkPredictor
 from procrustes_kge.models.ranking import Evaluation, evaluate, figure
 from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
-from procrustes_kge.training.loop import Learned, Report
-from procrustes_kge.training.loop import Progress as TrainingProgress
+from procrustes_kge.training.loop import Learned, Progress as TrainingProgress, Report
 from procrustes_kge.training.recipes import Settings, learned
 
 

@@ -28,7 +28,7 @@ EMBEDDED_SHA256 = "cf658d517274230265b603da345e66f0df723724a405bc1988190b1fa86c0
 TIMEOUT = 30  # seconds without a byte, after which a download has failed
 CHUNK = 1 << 18  # bytes between two calls of progress
 
-Progress = Callable[[str, int, int | None], None]  # file, bytes done, bytes in all (None: unknown)
+DownloadReport = Callable[[str, int, int | None], None]  # file, bytes done, bytes in all (None: unknown)
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def dataset(name: str) -> Dataset:
     )
 
 
-def splits(name: str, progress: Progress | None = None) -> dict[str, bytes]:
+def splits(name: str, progress: DownloadReport | None = None) -> dict[str, bytes]:
     """Return train, valid and test as published: lines of head, tab, relation, tab, tail (and CR in some)."""
     chosen = dataset(name)
     content = fetch(chosen.archive, progress).read_bytes() if chosen.archive else _embedded(chosen)
@@ -183,7 +183,7 @@ def splits(name: str, progress: Progress | None = None) -> dict[str, bytes]:
     return {split: files[f"{split}.txt"] for split in ("train", "valid", "test")}
 
 
-def labels(name: str, progress: Progress | None = None) -> dict[str, str]:
+def labels(name: str, progress: DownloadReport | None = None) -> dict[str, str]:
     """Return the readable name of each entity that has one; {} for a dataset without labels."""
     files = dataset(name).labels
     texts = [fetch(file, progress).read_text(encoding="utf-8") for file in files]
@@ -197,7 +197,7 @@ def labels(name: str, progress: Progress | None = None) -> dict[str, str]:
     return readable
 
 
-def fetch(file: RemoteFile, progress: Progress | None = None) -> Path:
+def fetch(file: RemoteFile, progress: DownloadReport | None = None) -> Path:
     """Return a local copy with the right checksum: from the mirror, from the cache, or downloaded now."""
     mirrored, cached = _copies(file)
     if mirrored and (seen := _sum(mirrored)):
@@ -265,7 +265,7 @@ def _embedded(chosen: Dataset) -> bytes:
     return content
 
 
-def _download(file: RemoteFile, target: Path, progress: Progress | None) -> None:
+def _download(file: RemoteFile, target: Path, progress: DownloadReport | None) -> None:
     """Download the file; `target` appears complete and verified, or not at all."""
     # Each attempt has a name of its own: two processes may download at once, and the last to finish wins.
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
@@ -291,7 +291,7 @@ def _download(file: RemoteFile, target: Path, progress: Progress | None) -> None
             partial.unlink()
 
 
-def _receive(file: RemoteFile, path: Path, progress: Progress | None) -> str:
+def _receive(file: RemoteFile, path: Path, progress: DownloadReport | None) -> str:
     """Write what the address sends to `path` and return its checksum."""
     request = urllib.request.Request(file.address, headers={"User-Agent": "procrustes-kge"})
     done, digest = 0, hashlib.sha256()

@@ -25,7 +25,7 @@ def read_graph(
     seed: int = 0,
     separator: str | None = None,
     header: bool | None = None,
-    progress: datasets.Progress | None = None,
+    progress: datasets.DownloadReport | None = None,
 ) -> Graph:
     """Return the graph that a dataset's name, a folder, a file, a data frame or an array of triples holds.
 

@@ -119,7 +119,10 @@ def add_gradients(
     if tables.translations is not None:
         queries = queries + tables.translations[batch.tiles, :, None]
     queries = queries.transpose(1, 2).reshape(len(batch.asked), -1)
-    losses, gradient = _dropped(queries, compared, batch, weights, into.vectors, objective, draw, generator)
+    kept = _kept(queries, objective.dropout, generator)
+    dropped = queries if kept is None else queries * kept
+    losses, gradient = _contrasted(dropped, compared, batch, weights, into.vectors, objective, draw)
+    gradient = gradient if kept is None else gradient.mul_(kept)
     if decay := 2 * objective.regularisation:  # λ (‖x‖² + ‖q‖² + 2 ‖answer‖²), per answer
         gradient.addcmul_(queries, (decay * mass)[:, None])
         held = vectors.new_zeros(len(vectors)).index_add_(0, batch.asked, mass)
@@ -164,24 +167,12 @@ def both_directions(
     return tails + heads.mT
 
 
-def _dropped(
-    queries: Float[Tensor, "rows d"],
-    compared: Float[Tensor, "n_padded d_padded"],
-    batch: Batch,
-    weights: Float[Tensor, " rows"],
-    into: Float[Tensor, "n d"],
-    objective: Objective,
-    draw: Draw | None,
-    generator: torch.Generator | None,
-) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
-    """Return losses and the gradient of the queries, some of whose numbers are left out at random."""
-    given = (compared, batch, weights, into, objective, draw)
-    if not objective.dropout:
-        return _contrasted(queries, *given)
-    keep = 1 - objective.dropout
-    kept = torch.empty_like(queries).bernoulli_(keep, generator=generator).div_(keep)
-    losses, gradient = _contrasted(queries * kept, *given)
-    return losses, gradient.mul_(kept)
+def _kept(
+    queries: Float[Tensor, "rows d"], dropout: float, generator: torch.Generator | None
+) -> Float[Tensor, "rows d"] | None:
+    """Return what to multiply queries by: zero where a number is left out at random, and more than one elsewhere."""
+    keep = 1 - dropout
+    return torch.empty_like(queries).bernoulli_(keep, generator=generator).div_(keep) if dropout else None
 
 
 def _contrasted(

@@ -1,7 +1,7 @@
-"""What training asks of scores: the loss of a batch of questions, and where it pulls queries and entities.
+"""What training asks of scores: the loss of a batch of queries, and where it pulls queries and entities.
 
 Scores are dot products, s = q · x, so every gradient is a matrix G = ∂loss/∂s and two products: G X for the queries,
-Gᵀ q for the entities. A row (a question) has n answers of weight v each; its mass is m = n v. All functions return the
+Gᵀ q for the entities. A row (a query) has n answers of weight v each; its mass is m = n v. All functions return the
 loss of each row and the gradient of the queries, and add the gradient of the entities to `pull`.
 """
 
@@ -20,12 +20,12 @@ ALIGNED = 8
 class Sigmoid(NamedTuple):
     """Scores sharpness · (margin − ‖q − x‖), each on its own: −v (log σ(answer) + Σ w log σ(−negative)) per answer.
 
-    The weights w sum to one: softmax(focus · score) over the negatives, all alike with focus 0. They are held fixed.
+    The weights w are softmax(temperature · score) over the negatives, all alike with temperature 0, and held fixed.
     """
 
     margin: float
     sharpness: float = 1.0
-    focus: float = 0.0
+    adversarial_temperature: float = 0.0
 
 
 def against_none(
@@ -65,12 +65,12 @@ def against_all(
     answers: Int[Tensor, " answers"],
     weights: Float[Tensor, " rows"],
     pull: Float[Tensor, "n d"],
-    smoothing: float = 0.0,
+    label_smoothing: float = 0.0,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
     """Softmax over all entities: −v Σ log p(answer).
 
-    G = m (p − target), target 1/n on each answer; `smoothing` moves that share of it evenly to all entities (and is
-    left out of the losses). Products are made in the table's precision, the softmax in float32. The table has the
+    G = m (p − target), target 1/n on each answer; `label_smoothing` moves that share of it evenly to all entities (and
+    is left out of the losses). Products are made in the table's precision, the softmax in float32. The table has the
     entities in its first rows, and may be padded with zeros.
     """
     counts, (entities, dim) = _counted(rows, weights), pull.shape
@@ -88,13 +88,13 @@ def against_all(
         likely = surprise[rows, answers].to(queries.dtype)
         logs = likely.clamp_min(torch.finfo(likely.dtype).tiny).log()
     losses = torch.zeros_like(weights).index_add_(0, rows, -weights[rows] * logs)
-    surprise[rows, answers] = (likely - (1 - smoothing) / counts[rows]).to(table.dtype)
+    surprise[rows, answers] = (likely - (1 - label_smoothing) / counts[rows]).to(table.dtype)
     weighted = mass[:, None] * queries
     gradient = mass[:, None] * (surprise @ table)[:, :dim]
     pull += (surprise.T @ pad(weighted, extra).to(table.dtype))[:entities, :dim]
-    if smoothing:
-        gradient -= smoothing / entities * mass[:, None] * table[:, :dim].sum(dim=0, dtype=queries.dtype)
-        pull -= smoothing / entities * weighted.sum(dim=0)
+    if label_smoothing:
+        gradient -= label_smoothing / entities * mass[:, None] * table[:, :dim].sum(dim=0, dtype=queries.dtype)
+        pull -= label_smoothing / entities * weighted.sum(dim=0)
     return losses, gradient
 
 
@@ -187,7 +187,7 @@ def _sigmoid(
     # ∂‖q − x‖/∂(q·x) = −1/‖q − x‖. A distance of 0 has no direction, so it is kept off 0.
     near, far = near.clamp_min(1e-4).sqrt(), far.clamp_min(1e-4).sqrt()
     answer, negative = (sigmoid.sharpness * (sigmoid.margin - distance) for distance in (near, far))
-    share = (sigmoid.focus * negative).masked_fill_(taken, -torch.inf).softmax(dim=1).nan_to_num_()
+    share = (sigmoid.adversarial_temperature * negative).masked_fill_(taken, -torch.inf).softmax(dim=1).nan_to_num_()
     share *= (weights * _counted(rows, weights))[:, None]
     losses = -(share * logsigmoid(-negative)).sum(dim=1)
     losses.index_add_(0, rows, -weights[rows] * logsigmoid(answer))

@@ -64,7 +64,8 @@ def _check_vectors(vectors: Tensor, graph: Graph) -> None:
         raise InputError(f"vectors of shape {tuple(vectors.shape)}, expected [entities, segments, width]")
     if len(vectors) != len(graph.entities):
         raise InputError(
-            f"vectors of {len(vectors):,} entities, but the graph {graph.name} has {len(graph.entities):,}"
+            f"vectors of {len(vectors):,} entities, but the graph {graph.name} has {len(graph.entities):,}; "
+            "give the graph that they were trained on"
         )
 
 

@@ -12,6 +12,7 @@ import copy
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, pairwise
 
 import torch
@@ -26,7 +27,7 @@ from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.system.precision import exact_products, rough_products
 from procrustes_kge.training.loop import Report, run
 from procrustes_kge.training.query_loss import QueryLoss
-from procrustes_kge.training.state import State, copy_into, merged, part_of
+from procrustes_kge.training.state import State, copied, copy_into, merged, part_of
 from procrustes_kge.training.supervised_settings import TrainSettings
 
 BATCH_SCORES = 2**27  # of a batch; what is computed from them takes several times as much
@@ -88,6 +89,8 @@ class SupervisedTrainer:
         else:
             kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.Adagrad
             self.optimiser = kind(module.parameters(), settings.learning_rate)
+        # Not a method, which would hold the trainer: its memory is to be free as soon as nobody needs it.
+        self.step = partial(take_step, self.losses, self.optimiser)
         # A recorded step repeats the last of its answers, which a regulariser would count.
         counts_answers = settings.negatives == "kvsall" and settings.regulariser != "none"
         self.recorded = RecordedStep(self.step, [self.random]) if on_a_gpu and not counts_answers else None
@@ -130,14 +133,6 @@ class SupervisedTrainer:
         size = max(1, min(wanted, BATCH_SCORES // compared))
         order = torch.randperm(queries, device=self.device, generator=self.random)
         return order.tensor_split(min(-(-queries // size), queries // 2))
-
-    def step(self, *batch: Tensor) -> Float[Tensor, ""]:
-        """Move the weights down the gradient of the loss of some queries, and return it."""
-        loss = self.losses(*batch)
-        self.optimiser.zero_grad(set_to_none=True)
-        loss.backward()
-        self.optimiser.step()
-        return loss.detach()
 
     def average(self) -> None:
         """Move the mean of the weights, where that is what is learned, towards the weights after this epoch."""
@@ -187,7 +182,8 @@ class SupervisedTrainer:
         self.epochs, self.start_loss = int(counts["epochs"]), float(counts["start_loss"])
         whole = self.optimiser.state_dict()
         numbers = sorted({int(name.split(".")[0]) for name in moments})
-        whole["state"] = {number: part_of(moments, str(number)) for number in numbers}
+        # Copied: the optimiser would go on in the state's own tables.
+        whole["state"] = {number: copied(part_of(moments, str(number))) for number in numbers}
         rate = counts["learning_rate"]
         whole["param_groups"][0]["lr"] = (
             rate.to(self.device, torch.float32) if torch.is_tensor(whole["param_groups"][0]["lr"]) else float(rate)
@@ -195,3 +191,12 @@ class SupervisedTrainer:
         self.optimiser.load_state_dict(whole)
         if self.recorded is not None:
             self.recorded.forget()  # it moves the tables that the optimiser had before
+
+
+def take_step(losses: QueryLoss, optimiser: torch.optim.Optimizer, *batch: Tensor) -> Float[Tensor, ""]:
+    """Move the weights down the gradient of the loss of some queries, and return it."""
+    loss = losses(*batch)
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()
+    optimiser.step()
+    return loss.detach()
