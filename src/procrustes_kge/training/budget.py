@@ -28,7 +28,7 @@ from procrustes_kge.training.loop import at_work
 from procrustes_kge.training.recipes import OwnSettings, changed
 
 FEWEST_EPOCHS = {ContrastSettings: 10, FitSettings: 30}  # before vectors are made shorter instead
-SHORTEST = 100  # numbers in a vector: with fewer, so many epochs gain less than they cost
+SHORTEST = 100  # numbers in a vector: with fewer, more epochs gain less than they cost
 AIM = 0.8  # of the time asked for: machines are not always as fast as when they were timed
 TOGETHER = 10  # segments that are timed together on a GPU
 WARM_UP = 4  # calls; a rotation moves at every fourth step

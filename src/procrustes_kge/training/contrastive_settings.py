@@ -28,7 +28,7 @@ class ContrastSettings(Schedule):
     batch: Annotated[int | Literal["full"], "queries in a step; full: as many as there are, or fit into memory"] = 2048
     chunk: Annotated[int, "queries compared at once, to bound memory; 0: as many as a step has and fit"] = 0
     negatives: Annotated[
-        int | Literal["none", "all"], "entities that an answer is contrasted with: so many, none, all"
+        int | Literal["none", "all"], "entities that an answer is contrasted with: a number, none, all"
     ] = "all"  # the best use of a GPU; a CPU affords a number
     loss: Annotated[
         Literal["softmax", "sigmoid", "squared"],

@@ -22,7 +22,7 @@ class TrainSettings(Schedule):
     batch: Annotated[int | Literal["full"], "queries in a step; full: as many as there are, or fit into memory"] = 1024
     negatives: Annotated[
         int | Literal["all", "kvsall"],
-        "entities that an answer is compared with: so many, all, or all with all answers of a query at once (kvsall)",
+        "entities that an answer is compared with: a number, all, or all with all answers of a query at once (kvsall)",
     ] = "all"
     shared_negatives: Annotated[bool, "all queries of a step have the same negatives, many times as fast"] = False
     loss: Annotated[
