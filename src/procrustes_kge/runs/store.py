@@ -38,7 +38,7 @@ from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.recipes import METHODS, Settings, settings_of, values_of
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 
-FORMAT = 3
+FORMAT = 4
 FILES = {
     "settings.json",
     "model.safetensors",
