@@ -496,7 +496,7 @@ def test_seen_only_ranks_the_triples_that_pykeen_keeps(seed):
 
 def test_where_scores_do_not_fit_in_memory_fewer_are_held_at_once(monkeypatch):
     graph = random_graph(12, 3, 60)
-    monkeypatch.setattr(ranking, "SCORES_AT_ONCE", 12 * 4)  # several chunks
+    monkeypatch.setattr(ranking, "SCORES_RANKED_AT_ONCE", 12 * 4)  # several chunks
     table = random_table(graph)
     expected = evaluate(table, graph)
     count, sizes = ranking.count_places, []

@@ -60,7 +60,7 @@ from procrustes_kge import __main__
 from procrustes_kge.system import process
 seen = []
 __main__.prepare_process = lambda: seen.append("torch" in sys.modules)
-sys.argv = ["procrustes", "--version"]
+sys.argv = ["procrustes", "train", "--help"]
 sys.stdout, out = sys.stderr, sys.stdout
 try:
     __main__.main()
