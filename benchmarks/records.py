@@ -1,8 +1,8 @@
-"""What the benchmark scripts share: where results are, how they are written, and a line about several trainings."""
+"""What the benchmark scripts share: where results are, how files are written and read, a line about some trainings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -15,14 +15,38 @@ from procrustes_kge.bench.table import commit  # noqa: E402
 from procrustes_kge.models.ranking import figure  # noqa: E402
 from procrustes_kge.system.files import write_json_atomically  # noqa: E402
 
-__all__ = ["RESULTS", "commit", "row", "write"]
+__all__ = ["RESULTS", "commit", "renamed", "row", "write"]
 
 RESULTS = Path(__file__).parent / "results"
+# What settings, and two of their values, were called when the older result files were written.
+OLD_NAMES = {
+    "against": "negatives",
+    "average": "weight_average",
+    "decay": "regularisation",
+    "even": "subsampling",
+    "focus": "adversarial_temperature",
+    "most": "max_neighbours",
+    "outweigh": "negative_weight",
+    "penalty": "regulariser",
+    "rate_decay": "learning_rate_decay",
+    "shared": "shared_negatives",
+    "smoothing": "label_smoothing",
+    "spread": "init_std",
+    "step": "optimiser",
+    "turning_rate": "rotation_learning_rate",
+}
+OLD_VALUES = {("loss", "logistic"): "sigmoid", ("negatives", "labels"): "kvsall"}
 
 
 def write(name: str, content: dict[str, Any], folder: Path = RESULTS) -> None:
     """Write a result file."""
     write_json_atomically(folder / f"{name}.json", content)
+
+
+def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a result file by their names of today."""
+    named = {OLD_NAMES.get(name, name): value for name, value in settings.items()}
+    return {name: OLD_VALUES.get((name, value), value) for name, value in named.items()}
 
 
 def row(name: str, reports: Sequence[dict[str, Any]]) -> str:

@@ -10,7 +10,7 @@ python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking bes
 python benchmarks/tables.py growth cpu          how an epoch grows, for docs/speed.md
 python benchmarks/tables.py memory cpu wn18rr   what a training takes beyond its table, for docs/speed.md
 python benchmarks/tables.py search accurate     what each setting of a recipe is worth, for docs/negatives.md
-python benchmarks/tables.py steps               what the step of the recipe `fast` is worth, for docs/maths.md
+python benchmarks/tables.py steps               what the optimiser of the recipe `fast` is worth, for docs/maths.md
 
 `python scripts/check_results.py` compares all of them with the pages.
 """
@@ -91,7 +91,7 @@ def tried_table() -> str:
     tries = json.loads((records.RESULTS / "tried.json").read_text(encoding="utf-8"))["tries"]
     for row in table_rows():
         for each in (each for each in tries if each["row"] == row.name):
-            words = ", ".join(_flag(name, value) for name, value in each["changes"].items())
+            words = _flags(records.renamed(each["changes"]))
             kept = json.loads(row.file(records.RESULTS).read_text(encoding="utf-8"))["runs"][0]
             mrrs = [f"{mrr:.4f}".lstrip("0") for mrr in (each["valid_mrr"], kept["metrics"]["valid"]["mrr"])]
             lines.append(f"| {DATASETS[row.dataset]}, {row.title} | {words} | {' | '.join(mrrs)} |")
@@ -197,38 +197,41 @@ def search_table(study: str) -> str:
     for dataset in datasets:
         file = records.RESULTS / f"search-{study.replace('+', '-')}-{dataset}.json"
         content = json.loads(file.read_text(encoding="utf-8"))
-        starts.append(content["settings"])
+        starts.append(records.renamed(content["settings"]))
         for trial in content["trials"]:
-            cells = found.setdefault(json.dumps(trial["change"]), {})
+            cells = found.setdefault(json.dumps(records.renamed(trial["change"])), {})
             cells[dataset] = f"{figure(trial['valid_mrr'])} in {trial['seconds']:.1f} s"
     lines = ["| | WN18RR | FB15k-237 |", "|---|---|---|"]
     for key, cells in found.items():
         change = json.loads(key)
-        words = ", ".join(_flag(name, value) for name, value in change.items())
         shown = []
         for dataset, start in zip(datasets, starts, strict=True):
             same = all(start[name] == value for name, value in change.items())
             shown.append(cells.get(dataset, "as at the start" if same else ""))
-        first = words or f"at the start, `--dim {starts[0]['dim']}`"
+        first = _flags(change) or f"at the start, `--dim {starts[0]['dim']}`"
         lines.append(f"| {first} | {' | '.join(shown)} |")
     return "\n".join(lines)
 
 
 def steps_table() -> str:
-    """Return, in Markdown, the validation MRR that each step reaches, with and without a shift, and after how long."""
+    """Return, in Markdown, the validation MRR of each optimiser, with and without a translation, and after how long."""
     rows = json.loads((records.RESULTS / "steps.json").read_text(encoding="utf-8"))["rows"]
     heading: list[str] = []
     found: dict[str, list[str]] = {}
-    for row in rows:
+    for row in map(records.renamed, rows):
         where = f"{DATASETS[row['dataset']]}, `{'h Q + b' if row['translate'] else 'h Q'}`"
         heading += [] if where in heading else [where]
-        found.setdefault(row["step"], []).append(f"{figure(row['valid_mrr'])} after {row['epochs']} epochs")
+        found.setdefault(row["optimiser"], []).append(f"{figure(row['valid_mrr'])} after {row['epochs']} epochs")
     lines = [f"| | {' | '.join(heading)} |", "|---" * (len(heading) + 1) + "|"]
-    return "\n".join([*lines, *(f"| `{step}` | {' | '.join(cells)} |" for step, cells in found.items())])
+    return "\n".join([*lines, *(f"| `{name}` | {' | '.join(cells)} |" for name, cells in found.items())])
+
+
+def _flags(settings: dict[str, Any]) -> str:
+    """Return settings as the command's flags."""
+    return ", ".join(_flag(name, value) for name, value in settings.items())
 
 
 def _flag(name: str, value: Any) -> str:
-    """Return a setting as the command's flag."""
     name = name.replace("_", "-")
     return f"`--{'' if value else 'no-'}{name}`" if isinstance(value, bool) else f"`--{name} {value}`"
 

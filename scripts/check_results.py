@@ -11,7 +11,6 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ import tables  # noqa: E402
 from procrustes_kge.bench.paper import DATASETS  # noqa: E402
 from procrustes_kge.bench.table import Row, table_rows  # noqa: E402
 from procrustes_kge.training.baseline_recipes import PUBLISHED  # noqa: E402
+from procrustes_kge.training.recipes import ALL_OPTIONS, values_of  # noqa: E402
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 TABLE = re.compile(r"(?<=<!-- )(?P<name>[^/].*?) -->\n(?P<shown>.*?)(?=<!-- /(?P=name) -->)", re.DOTALL)
@@ -59,9 +59,10 @@ def recipe_problems() -> Iterator[str]:
 
 
 def _differences(row: Row, settings: dict[str, Any]) -> Iterator[str]:
-    wanted = asdict(PUBLISHED[row.recipe][list(DATASETS).index(row.dataset)])
-    unused = {"device", "seed", *(["decay"] if wanted["penalty"] == "none" else [])}
-    for name, value in settings.items():
+    wanted = values_of(PUBLISHED[row.recipe][list(DATASETS).index(row.dataset)])
+    unused = {"device", "seed", *(["regularisation"] if wanted["regulariser"] == "none" else [])}
+    unused |= ALL_OPTIONS - wanted.keys()  # older files have the options of every model
+    for name, value in records.renamed(settings).items():
         if name not in unused and value != wanted.get(name):
             yield f"{row.name}: trained with {name} {value}, but its recipe has {wanted.get(name)}; train the row again"
 

@@ -1,6 +1,7 @@
 """Laws that the tests of many rooms state."""
 
 import pytest
+import torch
 
 from procrustes_kge.errors import InputError
 
@@ -18,3 +19,9 @@ def explained(message, *, setting, seen, remedy):
         assert str(part) in message, f"the {role} {str(part)!r} is not in: {message}"
     assert "\n" not in message, f"more than one line: {message}"
     return message
+
+
+def is_orthogonal(rotations):
+    """Say whether matrices are orthogonal to the last digit of float32."""
+    exact = rotations.double()
+    return float((exact @ exact.mT - torch.eye(exact.shape[-1])).abs().max()) < 1e-6

@@ -1,4 +1,4 @@
-"""The exceptions for mistakes that a user can make and mend."""
+"""The exceptions for mistakes that a user can make and correct."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ class InputError(ValueError):
 
 
 class DivergedError(InputError):
-    """Training left every sensible path; `model` is the last that was good."""
+    """Training diverged; `model` is the last that was good."""
 
     def __init__(self, message: str, model: Any) -> None:
         super().__init__(message)

@@ -52,7 +52,7 @@ def nearest_orthogonal(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "
 
 
 def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
-    """Return nearly the same Q as `nearest_orthogonal`, by matrix products alone, which GPUs do well in batches.
+    """Return nearly the same Q as `nearest_orthogonal`, by matrix products alone, which are fast on GPUs in batches.
 
     An odd polynomial of M acts on its singular values and leaves U and V alone; composed until every σ is 1, it gives
     U Vᵀ. Directions with σ under 1e-4 of the largest may stay shorter than one: good for a step of training, where
@@ -72,7 +72,7 @@ def completed(covariances: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch
 
     Relations with few distinct heads or tails leave M singular and Q free in some directions; rounding would choose
     there, differently on each machine. ε lies far above the rounding of M and far below its useful part. Signs that
-    alternate neither favour nor shun the head itself as an answer; the identity would favour it.
+    alternate neither favour nor disfavour the head itself as an answer; the identity would favour it.
     The diagonal is its own transpose, so heads and tails may still be swapped.
     """
     size = torch.linalg.matrix_norm(covariances, keepdim=True).clamp_min(1.0)  # at least one triple's worth
@@ -103,7 +103,7 @@ def bag_sum(
 
 
 def starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:
-    """Return where the members of each bag start, bag after bag, and at last how many there are."""
+    """Return where the members of each bag start, bag after bag, and last how many there are."""
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
@@ -113,7 +113,7 @@ def run_sum(rows: Float[Tensor, "rows width"], offsets: Int[Tensor, " runs_and_o
 
 
 def cut(sizes: Int[Tensor, " bags"], most: int) -> tuple[Int[Tensor, " pieces_and_one"], Int[Tensor, " bags_and_one"]]:
-    """Cut bags into pieces of so many members at most, so that no long one keeps a GPU waiting: it adds one by one.
+    """Cut bags into pieces of at most `most` members: a GPU adds members one by one, and would wait for a long bag.
 
     Return where the members of each piece start, and where the pieces of each bag do.
     """
@@ -124,7 +124,7 @@ def cut(sizes: Int[Tensor, " bags"], most: int) -> tuple[Int[Tensor, " pieces_an
 
 
 def tiled(sizes: Int[Tensor, " bags"], height: int) -> tuple[Int[Tensor, " members"], Int[Tensor, " tiles"]]:
-    """Cut bags into tiles of equal height, so that one batched product treats them all; the last is padded.
+    """Cut bags into tiles of equal height, so that one batched product does them all; the last tile of a bag is padded.
 
     Return the row that each member gets, bag after bag, and the bag of each tile.
     """

@@ -1,4 +1,4 @@
-"""Checks that the settings of every verb share: what was seen, what was expected, what to try."""
+"""Checks that the settings of every method share: what was seen, what was expected, what to try."""
 
 from __future__ import annotations
 

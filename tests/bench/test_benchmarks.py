@@ -2,6 +2,7 @@
 
 import importlib
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from procrustes_kge.bench.table import Row, table_rows
 from procrustes_kge.errors import InputError
 from procrustes_kge.training import learner
 from procrustes_kge.training.contrastive_settings import ContrastSettings
-from procrustes_kge.training.recipes import OWN, changed, learn, recipe
+from procrustes_kge.training.recipes import ALL_OPTIONS, METHODS, OWN, changed, learn, recipe
 from toys import rotated_graph
 
 ROOT = Path(__file__).parents[2]
@@ -140,3 +141,14 @@ def test_a_page_is_what_the_result_files_give_or_is_named_and_mended(script, mon
     assert (
         page.read_text() == "before\n<!-- sums of two -->\n| of two |\n<!-- /sums of two -->\nafter <!-- nothing -->\n"
     )
+
+
+def test_older_files_are_read_by_the_names_of_today(script):
+    records = script("records")
+    old = {"against": "labels", "loss": "logistic", "step": "adam", "rate_decay": 0.9, "dim": 5}
+    new = records.renamed(old)
+    assert new == {"negatives": "kvsall", "loss": "sigmoid", "optimiser": "adam", "learning_rate_decay": 0.9, "dim": 5}
+    assert records.renamed(new) == new
+    today = ALL_OPTIONS.union(*({field.name for field in fields(kind)} for kind in METHODS.values()))
+    assert today.isdisjoint(records.OLD_NAMES)
+    assert today.issuperset(records.OLD_NAMES.values())

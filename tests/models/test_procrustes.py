@@ -5,26 +5,21 @@ from dataclasses import replace
 import pytest
 import torch
 from hypothesis import given, strategies as st
-from jaxtyping import TypeCheckError
 
-from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import Vocabulary
-from procrustes_kge.linalg import completed, nearest_orthogonal, spherise
+from procrustes_kge.linalg import nearest_orthogonal
 from procrustes_kge.models.procrustes import both_ways
 from procrustes_kge.models.ranking import LinkPredictor, evaluate
-from procrustes_kge.training.restoring import restore_relations
 from procrustes_models import (
     MODELS,
     close,
     drawn,
     every_model,
-    fitted,
     made,
     models_that,
     queries_of,
     scores_of,
 )
-from toys import planted_model, random_graph
+from toys import planted_model
 
 
 @every_model
@@ -205,66 +200,6 @@ def test_planted_tails_are_rotated_heads():
         close(model.query(model, tail, relation + len(graph.relations)), model.vectors[head].flatten(1))
     lengths = model.vectors.norm(dim=-1)
     close(lengths, torch.ones_like(lengths))
-
-
-# Relations from entities alone.
-
-
-@pytest.mark.parametrize("translate", [False, True])
-@pytest.mark.parametrize("loss", ["squared", "norm"])
-def test_the_entities_of_a_trained_model_determine_its_relations(loss, translate):
-    model, graph = fitted(translate=translate, loss=loss, epochs=3)
-    rotations, translations = restore_relations(model.vectors, graph, translate)
-    assert torch.equal(rotations, model.rotations)
-    assert (translations is None) == (model.translations is None) == (not translate)
-    if translate:
-        assert torch.equal(translations, model.translations)
-
-
-def test_flat_vectors_are_refused_with_their_shape():
-    model, graph = planted_model()
-    with pytest.raises((InputError, TypeCheckError), match=r"expected \[entities, segments, width\]|vectors"):
-        restore_relations(model.vectors.flatten(1), graph)
-
-
-def test_planted_rotations_are_restored():
-    model, graph = planted_model()
-    rotations, translations = restore_relations(model.vectors, graph, translate=False)
-    close(rotations, model.rotations)
-    assert translations is None
-
-
-@given(seed=st.integers(0, 2**31))
-def test_restored_rotations_are_orthogonal(seed):
-    # Wide segments and few triples: many relations leave their rotation free in some directions.
-    graph = random_graph(8, 6, 20, seed)
-    vectors = torch.randn(8, 2, 12, generator=torch.Generator().manual_seed(seed))
-    for translate in (False, True):
-        points = spherise(vectors.transpose(0, 1)).transpose(0, 1)
-        rotations, _ = restore_relations(points, graph, translate)
-        assert rotations.dtype == vectors.dtype
-        close(rotations.mT @ rotations, torch.eye(12).expand_as(rotations))
-
-
-def test_a_relation_without_triples_is_restored_by_what_completes_it():
-    model, graph = planted_model()
-    graph = replace(graph, relations=Vocabulary([*graph.relations, "unused"], "relation"))
-    rotations, translations = restore_relations(model.vectors, graph, translate=True)
-    close(rotations[-1], nearest_orthogonal(completed(torch.zeros_like(rotations[-1]))))
-    assert not translations[[len(graph.relations) - 1, -1]].any()  # neither for its tails nor for its heads
-
-
-def test_swapping_heads_and_tails_transposes_what_is_restored():
-    model, graph = planted_model()
-    swapped = replace(graph, train=graph.train[:, [2, 1, 0]])
-    close(restore_relations(model.vectors, swapped, translate=False)[0], model.rotations.mT)
-
-
-@pytest.mark.parametrize("count", [59, 61])
-def test_vectors_of_another_graph_are_refused(count):
-    _, graph = made("planted")
-    with pytest.raises(InputError, match=f"vectors of {count} entities, but the graph rotated has 60"):
-        restore_relations(torch.ones(count, 2, 3), graph)
 
 
 # Devices.

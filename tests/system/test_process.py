@@ -56,14 +56,13 @@ def test_a_waiting_policy_of_the_users_own_stays(monkeypatch, name, value, mallo
 def test_the_command_prepares_its_process_before_pytorch_is_loaded():
     assert printed("""
 import json, sys
-from procrustes_kge import __main__
+from procrustes_kge.cli import main
 from procrustes_kge.system import process
 seen = []
-__main__.prepare_process = lambda: seen.append("torch" in sys.modules)
-sys.argv = ["procrustes", "train", "--help"]
+process.prepare_process = lambda: seen.append("torch" in sys.modules)
 sys.stdout, out = sys.stderr, sys.stdout
 try:
-    __main__.main()
+    main(["train", "--help"])
 except SystemExit:
     print(json.dumps([*seen, "torch" in sys.modules]), file=out)
 """) == [False, True]

@@ -110,7 +110,7 @@ def full_batch_epoch(graph: Graph, settings: FitSettings, rates: MachineRates) -
     """Time an epoch of `fit`, all segments of it."""
     device = choose_device(settings.device)
     epochs = started_training(graph, settings)
-    # As many together as take about a second: the longer a timing, the more of what else goes on is in it.
+    # As many together as take about a second: a longer timing has more of what else runs on the machine in it.
     together = max(1, min(MOST_EPOCHS, round(1 / best_of(lambda: epochs(1), device, times=1))))
     each = best_of(lambda: epochs(together), device) / together
     # Vectors, and Adam's two moments, read and written once; H Q and two pulls, a product each.
@@ -123,7 +123,7 @@ def full_batch_epoch(graph: Graph, settings: FitSettings, rates: MachineRates) -
 
 @torch.no_grad()
 def started_training(graph: Graph, settings: FitSettings) -> Callable[[int], None]:
-    """Return what trains all segments for some epochs more."""
+    """Return a function that trains all segments for more epochs."""
     training = FullBatch(graph, replace(settings, validate_every=0), choose_device(settings.device))
     trainers = [training.trainer(part) for part in range(len(training.sizes))]
 
@@ -186,7 +186,7 @@ def ranking(graph: Graph, model: Procrustes, rates: MachineRates) -> Timing:
 
 
 def best_answers(device: torch.device, rates: MachineRates, dim: int = 500, entities: int = A_MILLION) -> Timing:
-    """Time the ten best answers to one question among a million entities."""
+    """Time the ten best answers to one query among a million entities."""
     width = 20
     names = Vocabulary(map(str, range(entities)), "entity")
     vectors = torch.rand(entities, dim // width, width, device=device)

@@ -159,7 +159,7 @@ def grams(amount: float) -> str:
 
 
 def table_rows(only: Iterable[str] = ()) -> list[Row]:
-    """Return the rows of the table in the paper's order, or those that any of some words names."""
+    """Return the rows of the table in the paper's order, or those that one of the words names."""
     models = list(dict.fromkeys(settings[0].model for settings in PUBLISHED.values()))
     baselines = sorted(PUBLISHED, key=lambda name: models.index(PUBLISHED[name][0].model))
     names = [*baselines, *(name for name in NAMES if name in OWN)]
@@ -204,7 +204,7 @@ def filled(
 ) -> Iterator[Line]:
     """Train rows one after another, write each as soon as it is done, and yield it; one that fails says why."""
     choose_device(device)
-    with scratch_folder(folder / "row"):  # what cannot be written is told before anything is trained
+    with scratch_folder(folder / "row"):  # a folder that cannot be written is an error before anything is trained
         pass
     graphs: dict[str, Graph] = {}
     for row in rows:

@@ -67,7 +67,7 @@ def about(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """Answer what concerns no verb."""
+    """Take the flags that belong to no verb."""
 
 
 def run(arguments: Sequence[str] | None = None) -> None:

@@ -17,7 +17,7 @@ verb = new_verb(name="data", help="List the datasets known by name, or get one."
 
 
 @verb.callback(invoke_without_command=True)
-@no_type_check  # typer has it written so, and yet hands over a context of the parent class
+@no_type_check  # typer asks for this type, and passes a context of the parent class
 def data(context: typer.Context, as_json: Json = False) -> None:
     """List the datasets known by name, with licence and citation; `data get NAME` fetches one."""
     if not context.invoked_subcommand:

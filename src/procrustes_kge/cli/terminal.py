@@ -24,7 +24,7 @@ from procrustes_kge.training.recipes import Settings, learned
 
 
 def say_line(line: str) -> None:
-    """Print a line; a reader who has seen enough (`| head`) does not stop a training before it is saved."""
+    """Print a line; a pipe that closes early (`| head`) does not stop a training before it is saved."""
     try:
         print(line, flush=True)
     except BrokenPipeError:
@@ -97,7 +97,7 @@ class TerminalWatcher(Watcher):
 
 @contextmanager
 def warnings_as_notes() -> Iterator[None]:
-    """Show what training warns of as a line of its own, without Python's trimmings."""
+    """Show each warning as a line of its own, without file names and line numbers."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         print(f"note: {message}", file=sys.stderr, flush=True)

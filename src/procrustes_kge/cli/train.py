@@ -69,7 +69,7 @@ def train(
     Examples: `procrustes train`, `procrustes train wn18rr --dim 500`, `procrustes train wn18rr --model rotate`,
     `procrustes train my-triples.csv --out runs/mine`
     """
-    # What can be wrong without the graph is said before it is read, or downloaded.
+    # Mistakes that do not depend on the graph are reported before it is read, or downloaded.
     grid_intensity(grid)
     as_it_is = recipe_name is not None or changes.keys() & {"dim", "epochs"}  # what was asked for is not shortened
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE

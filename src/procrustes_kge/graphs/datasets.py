@@ -25,7 +25,7 @@ from procrustes_kge.errors import InputError
 
 DEFAULT = "wordnet-mini"
 EMBEDDED_SHA256 = "cf658d517274230265b603da345e66f0df723724a405bc1988190b1fa86c0e4a"
-TIMEOUT = 30  # seconds without a byte, after which a server is taken for gone
+TIMEOUT = 30  # seconds without a byte, after which a download has failed
 CHUNK = 1 << 18  # bytes between two calls of progress
 
 DownloadReport = Callable[[str, int, int | None], None]  # file, bytes done, bytes in all (None: unknown)
@@ -33,7 +33,7 @@ DownloadReport = Callable[[str, int, int | None], None]  # file, bytes done, byt
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A public file: its address, the sum of its bytes, and its path inside PROCRUSTES_DATA and the cache."""
+    """A public file: its address, its checksum, and its path inside PROCRUSTES_DATA and the cache."""
 
     address: str
     sha256: str
@@ -56,7 +56,7 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """The sum of the archive, which says exactly which data a result was measured on."""
+        """The checksum of the archive, which says exactly which data a result was measured on."""
         return self.archive.sha256 if self.archive else EMBEDDED_SHA256
 
 
@@ -198,7 +198,7 @@ def labels(name: str, progress: DownloadReport | None = None) -> dict[str, str]:
 
 
 def fetch(file: RemoteFile, progress: DownloadReport | None = None) -> Path:
-    """Return a local copy with the right sum: from the mirror, from the cache, or downloaded now."""
+    """Return a local copy with the right checksum: from the mirror, from the cache, or downloaded now."""
     mirrored, cached = _copies(file)
     if mirrored and (seen := _sum(mirrored)):
         if seen == file.sha256:
@@ -213,7 +213,7 @@ def fetch(file: RemoteFile, progress: DownloadReport | None = None) -> Path:
 
 
 def is_local(name: str) -> bool:
-    """Tell whether the splits can be read without a network."""
+    """Say whether the splits can be read without a network."""
     archive = dataset(name).archive
     return archive is None or any(copy and _sum(copy) == archive.sha256 for copy in _copies(archive))
 
@@ -287,12 +287,12 @@ def _download(file: RemoteFile, target: Path, progress: DownloadReport | None) -
             error.close()  # it is the server's open answer as well as an error
         raise InputError(f"cannot download {file.address} ({error}); {remedy}") from error
     finally:
-        with contextlib.suppress(OSError):  # it may never have come to be, or have become the target
+        with contextlib.suppress(OSError):  # it may not exist, or be the target by now
             partial.unlink()
 
 
 def _receive(file: RemoteFile, path: Path, progress: DownloadReport | None) -> str:
-    """Write what the address sends to `path` and return its sum."""
+    """Write what the address sends to `path` and return its checksum."""
     request = urllib.request.Request(file.address, headers={"User-Agent": "procrustes-kge"})
     done, digest = 0, hashlib.sha256()
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response, path.open("xb") as output:

@@ -52,9 +52,9 @@ class Columns:
 
 
 def read_columns(path: Path, separator: str | None = None, header: bool | None = None) -> Columns:
-    """Read a file in the format that its suffix names; an unknown suffix is taken for delimited text.
+    """Read a file in the format that its suffix names; with an unknown suffix, as delimited text.
 
-    `separator` and `header` matter to delimited text only: None means that they are found out.
+    `separator` and `header` matter to delimited text only: None means that they are guessed.
     """
     suffix, packing = _suffixes(path)
     data = _unpacked(path, packing)
@@ -66,7 +66,7 @@ def read_columns(path: Path, separator: str | None = None, header: bool | None =
 
 
 def is_triples_file(path: Path) -> bool:
-    """Tell from the name alone whether a file is likely to hold triples: a suffix of `SUFFIXES`, or none."""
+    """Say from the name alone whether a file is likely to hold triples: a suffix of `SUFFIXES`, or none."""
     return not path.name.startswith(".") and _suffixes(path)[0] in ("", *SUFFIXES)
 
 
@@ -174,7 +174,7 @@ def _names(text: str, separator: str, where: str, skip: int) -> list[str]:
     """Return the names of all lines after the first `skip`, in file order, three to a line.
 
     Names are stripped of blanks at both ends, whatever the separator: 'Paris' and 'Paris ' are one entity to
-    whoever reads the file. Lines are cut all at once; only a fault is searched line by line.
+    a reader of the file. Lines are cut all at once; only a fault is looked for line by line.
     """
     names: list[str] = []
     widths: set[int] = set()
@@ -308,7 +308,7 @@ def _parse_parquet(data: bytes, where: str) -> Columns:
 
 
 def _parse_rdf(data: bytes, where: str, syntax: str) -> Columns:
-    """Return the statements between IRIs and blank nodes; tell how many others were left out."""
+    """Return the statements between IRIs and blank nodes; a note says how many others were left out."""
     oxigraph = _package("pyoxigraph", where)
     rdf_format = getattr(oxigraph.RdfFormat, syntax)
     text = _decode(data, where)
@@ -355,7 +355,7 @@ def _statements(oxigraph: Any, text: str, rdf_format: Any, where: str) -> Iterat
     """Yield the statements of RDF text one by one."""
     try:
         if rdf_format == oxigraph.RdfFormat.RDF_XML and text:
-            # The RDF parser tells no line numbers in XML and takes a truncated file for a whole one.
+            # The RDF parser gives no line numbers in XML and accepts a truncated file.
             expat.ParserCreate().Parse(text, True)
         # Lenient: published files are full of IRIs that break a rule or two, and here they are only names.
         yield from oxigraph.parse(text, rdf_format, lenient=True)

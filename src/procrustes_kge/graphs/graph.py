@@ -20,7 +20,7 @@ SPLITS = ("train", "valid", "test")
 
 
 class Vocabulary(Sequence[str]):
-    """Names in row order, the way back from a name to its row, and readable labels where there are any."""
+    """Names in row order, the row of each name, and readable labels where there are any."""
 
     def __init__(self, names: Iterable[str], kind: str, labels: Mapping[str, str] | None = None) -> None:
         self.names = tuple(names)
@@ -155,7 +155,7 @@ class Graph:
 def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int = 0) -> Graph:
     """Move shares of the training triples to valid and test, at random, leaving no entity or relation unseen in train.
 
-    The first triple of each entity and relation in the drawn order stays in train; the rest is free to go.
+    The first triple of each entity and relation in the drawn order stays in train; the others may be moved.
     """
     if not (0 <= valid < 1 and 0 <= test < 1 and valid + test < 1):
         raise InputError(f"valid share {valid} and test share {test}, expected two numbers from 0 that sum to under 1")

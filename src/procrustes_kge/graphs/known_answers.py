@@ -1,4 +1,4 @@
-"""The answers that a graph gives to its queries: what ranking leaves out, and what no negative may be."""
+"""The answers that a graph gives to its queries: what ranking leaves out, and what is never a negative."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class KnownAnswers:
 
     @cached_property
     def _keys(self) -> Int[Tensor, " queries_and_one"]:
-        """Each query as one number, ascending; the last is larger than any, so that every search ends at one."""
+        """Each query as one number, ascending; the last is larger than any, so that every search finds one."""
         return _closed(self.queries.directions * self.entities + self.queries.entities)
 
     @cached_property
     def _pairs(self) -> Int[Tensor, " answers_and_one"]:
-        """The number of a query and its answer as one number, ascending and closed likewise."""
+        """The number of a query and its answer as one number, ascending, with a last one likewise."""
         numbers = torch.arange(len(self.queries), device=self._keys.device)
         return _closed(numbers.repeat_interleave(self.queries.counts) * self.entities + self.queries.answers)
 

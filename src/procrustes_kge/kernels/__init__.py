@@ -16,7 +16,7 @@ WIDEST_GROUP = 32  # numbers whose distance is one of several: their loop is unr
 
 
 def can_fuse(device: torch.device, width: int, entities: int) -> bool:
-    """Say whether the Triton kernels run on this device for segments this wide of so many entities."""
+    """Say whether the Triton kernels run on this device for segments of this width and this many entities."""
     return (
         width <= WIDEST
         and torch.get_default_dtype() == torch.float32
@@ -26,7 +26,7 @@ def can_fuse(device: torch.device, width: int, entities: int) -> bool:
 
 
 def can_compare(vectors: Tensor, group: int) -> bool:
-    """Say whether a Triton kernel sums up the distances of groups of so many numbers."""
+    """Say whether a Triton kernel sums the distances of groups of this many numbers."""
     return group <= WIDEST_GROUP and vectors.dtype == torch.float32 and runs_on(vectors.device)
 
 

@@ -1,7 +1,8 @@
 """Σ_g ‖q_g − t_g‖₂ of all pairs of queries and entities: the differences of a pair never reach memory.
 
-A program compares a tile of queries with a tile of entities, group after group. Going back, it takes one group of a
-tile of rows, finds its lengths again, and goes through all rows of the other side in a fixed order: results repeat.
+A program compares a tile of queries with a tile of entities, group after group. In the backward pass it takes one group
+of a tile of rows, computes its lengths again, and goes through all rows of the other side in a fixed order: results
+repeat.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-FEW = 4  # up to so many, a gradient is summed number by number; from there on by products
+FEW = 4  # numbers in a group up to which a gradient is summed number by number; above, by products
 ROWS_PER_SIDE = 64  # of a tile of pairs
 
 

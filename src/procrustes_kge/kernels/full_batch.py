@@ -1,4 +1,4 @@
-"""One full-batch epoch on the GPU in five kernels: what full batch does plainly, with few trips through memory.
+"""One full-batch epoch on the GPU in five kernels: what `blocks.PlainBlock.epoch` does, in few passes over memory.
 
     spherise ─ covary: M ─ solve: Q, shifts ─ rotate: where queries want their entity ─ arrive: sums, step, centre
 
@@ -27,7 +27,7 @@ WARPS_PER_PROGRAM = {"turn": 1, "adam": 4}
 
 
 class Scratch:
-    """Memory for what one kernel hands to the next; blocks that are trained one after another may share it."""
+    """Memory for what one kernel passes to the next; blocks that are trained one after another may share it."""
 
     def __init__(self, layout: FusedLayout, segments: int, width: int, device: torch.device) -> None:
         self.covariances = torch.empty(segments, layout.tail_workloads, width, width, device=device)
@@ -46,10 +46,10 @@ class Scratch:
 
 
 class FusedSegments:
-    """Some segments in training, in place. The plain twin is `Segments` of full batch.
+    """Some segments in training, in place. The plain twin is `blocks.PlainBlock`.
 
     Entities that are asked about most often should come first: a program moves neighbours, and waits for the last. The
-    centre of an epoch is summed in the one before: nobody else may move the vectors.
+    centre of an epoch is summed in the one before: nothing else may move the vectors.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class FusedSegments:
     def _move(
         self, weights: Float[Tensor, "segments relations"], rate: float, by_norm: bool, adam: bool, near: float
     ) -> None:
-        """Move every entity, and sum up all vectors then."""
+        """Move every entity, then sum all vectors."""
         (segments, entities, width), layout, step = self.vectors.shape, self.layout, "adam" if adam else "turn"
         self.taken += 1
         grown = 1 - 0.9**self.taken, 1 - 0.999**self.taken
@@ -298,7 +298,7 @@ def _arrive(
     near, grown_mean, grown_square, tiny,
     WIDTH: tl.constexpr, WIDE: tl.constexpr, ROWS: tl.constexpr, BY_NORM: tl.constexpr, ADAM: tl.constexpr,
 ):  # fmt: skip
-    """Sum where the rows of some entities want them, move the entities, and add up their vectors then."""
+    """Sum where the rows of some entities want them, move the entities, then add up their vectors."""
     program, segment = tl.program_id(0), tl.program_id(1).to(tl.int64)
     entity, columns = program * ROWS + tl.arange(0, ROWS), tl.arange(0, WIDE)
     there, real = entity < entities, columns < WIDTH

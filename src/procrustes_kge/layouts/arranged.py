@@ -1,4 +1,4 @@
-"""The triples of a graph, arranged once per training: whatever trains on them shares the same arrangements."""
+"""The triples of a graph, arranged once per training, for all its parts and blocks."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The queries of a graph in random batches: tiles of one direction, dealt anew every epoch on the device.
+"""The queries of a graph in random batches: tiles of one direction, shuffled every epoch on the device.
 
 All triples with the same query (entity, direction) are one row with several answers, so a row is rotated and compared
 once, however many answers it has: FB15k-237 has 544,230 ends of triples and 149,689 queries. Rows of one direction fill
 tiles of equal height (padded with rows that have no answers), so that a batch is rotated in one batched product. An
-epoch deals rows to tiles and tiles to batches at random; its sizes are known beforehand, so the host waits for the
+epoch assigns rows to tiles and tiles to batches at random; its sizes are known in advance, so the host waits for the
 device once an epoch.
 """
 
@@ -59,7 +59,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class QueryBatches:
-    """Every query of a graph's triples, and how an epoch deals them into batches."""
+    """Every query of a graph's triples, and how an epoch puts them into batches."""
 
     queries: Queries
     slots: Int[Tensor, " queries"]  # the row that the first, second … query gets, padding left out

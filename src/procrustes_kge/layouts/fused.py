@@ -16,7 +16,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.queries import Queries, group_by_query
 from procrustes_kge.linalg import starts, tiled
 
-ANSWERS_PER_ROW = 16  # or the root of how many its query has: no program goes through all of a million alone
+ANSWERS_PER_ROW = 16  # or the root of how many its query has: no program adds up a million alone
 ROWS_PER_FUSED_TILE = 64  # that a program holds at once
 TILES_PER_WORKLOAD = 4  # that a program goes through
 NOBODY = -1  # where a tile has no row, and a row no further answer

@@ -24,12 +24,12 @@ from torch import Tensor
 from procrustes_kge.graphs.queries import Queries, group_by_query
 from procrustes_kge.linalg import bag_sum, completed, starts, tiled
 
-ROWS_PER_CHUNK = 2**14  # that a core treats at once: with their sums they stay in its cache
+ROWS_PER_CHUNK = 2**14  # that a core processes at once: with their sums they stay in its cache
 ROWS_PER_TILE = 64  # tall enough for a good product, short enough that relations of few triples waste little
 
 
 def padded_rows(triples: int, relations: int, height: int = ROWS_PER_TILE) -> tuple[int, int]:
-    """Return how many rows, and how many tiles of them, the queries of so many triples take at most."""
+    """Return how many rows, and how many tiles of them, the queries of this many triples take at most."""
     used = min(triples, relations)  # each relation may leave a tile of each direction nearly empty
     rows = 2 * (triples + used * (height - 1))
     return rows, rows // height + 1
@@ -37,7 +37,7 @@ def padded_rows(triples: int, relations: int, height: int = ROWS_PER_TILE) -> tu
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some tiles of queries, few enough that they stay in a core's cache while they are treated."""
+    """Some tiles of queries, few enough to stay in a core's cache while they are processed."""
 
     rows: slice  # of all rows
     tiles: slice  # of all tiles

@@ -1,4 +1,4 @@
-"""What every model can do: a training loop, ranking and answers by name need nothing else of it."""
+"""What every model can do: the training loop, ranking and answers by name need nothing else."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def rank(
     # Queries of one direction side by side: a model rotates them in one product.
     order = relations.argsort(stable=True)
     room, most = (SCORES_RANKED_AT_ONCE_CUDA, 2**16) if device.type == "cuda" else (SCORES_RANKED_AT_ONCE, 2**10)
-    # A query takes as much room as its scores where entities are few, and to make it may take far more.
+    # A query takes as much memory as its scores where entities are few, and computing it may take far more.
     size = max(1, min(most, room // max(len(graph.entities), probe.shape[1])))
     chunks = list(order.split(size))
 
@@ -199,7 +199,7 @@ def rank(
         return count_places(scores, answers[chunk].to(device), *filtered.look_up(*places)).cpu()
 
     def counted_in_parts(chunk: Tensor) -> Tensor:
-        nonlocal size  # what has fitted is where the chunks that come start; the last chunk alone may be smaller
+        nonlocal size  # later chunks start with the size that fitted; only the last chunk may be smaller
         parts, size = shrinking(
             lambda some: torch.cat([counted(part) for part in chunk.split(some)]), min(size, len(chunk))
         )
@@ -234,7 +234,7 @@ def count_places(
     """Return for each answer how many candidates score higher, how many equal (itself included), and how many are.
 
     Candidates are all entities but the other known answers, given as (row, entity). They are counted with the rest and
-    taken off again, which spares a pass over the scores. The answer's score comes from the same product as the rest,
+    subtracted again, which spares a pass over the scores. The answer's score comes from the same product as the rest,
     so that equal means equal to the last bit.
     """
     low, high = scores.aminmax()

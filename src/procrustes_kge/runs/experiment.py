@@ -28,16 +28,16 @@ class Experiment:
 
 
 class Watcher:
-    """How an experiment learns and ranks, and what is said meanwhile: nothing here, bars and lines in a terminal."""
+    """How an experiment learns and ranks, and what it reports meanwhile: nothing here, bars and lines in a terminal."""
 
     learn: Callable[[Graph, Settings, Report | None], Learned[Model]] = staticmethod(learned)
     rank: Callable[[Model, Graph, str], Evaluation] = staticmethod(evaluate)
 
     def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
-        """Hear of a model that has been learned."""
+        """Called with a learned model and what it cost."""
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:
-        """Hear how a split has been ranked."""
+        """Called with the figures of a split."""
 
 
 def experiment(
@@ -48,7 +48,7 @@ def experiment(
     grid: str | float | None = None,
     watcher: Watcher | None = None,
 ) -> Experiment:
-    """Learn once, measuring nothing but the learning, rank the splits that have triples, and report."""
+    """Learn once, measure the learning alone, rank the splits that have triples, and report."""
     watcher, device = watcher or Watcher(), choose_device(settings.device)
     with measure(grid, device) as meter:
         found = watcher.learn(graph, settings, None)

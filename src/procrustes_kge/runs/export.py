@@ -35,7 +35,7 @@ def export(model: Procrustes | TrainedBaseline, path: str | Path, kind: str | No
         written = EXPORTS[kind](scratch, target.name, table, model.entities)
         places = [target.parent / file.name for file in written]
         for place in places[1:]:
-            if place.exists() and not target.exists():  # a file that nobody named and we did not write
+            if place.exists() and not target.exists():  # a file that the user did not name
                 raise InputError(f"{place}: is there already, and the names would go there; choose another name")
         return [file.replace(place) for file, place in zip(written, places, strict=True)]
 

@@ -60,5 +60,5 @@ def build_report(
 
 
 def device_name(device: torch.device) -> str:
-    """Return the make of a device."""
+    """Return the product name of a device."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()

@@ -5,7 +5,7 @@ model.safetensors    vectors, rotations (may be left out), translations, scales;
 entities.txt         a name per line, in row order; relations.txt likewise
 labels.json          readable names of entities, where there are any
 triples.safetensors  train, valid and test as ids
-report.json          dataset, settings, metrics, footprint, versions
+report.json          dataset, settings, metrics, learning curve, footprint, versions
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def save(
     report: Mapping[str, Any] | None = None,
     relations: bool = True,
 ) -> None:
-    """Write a run folder; one that is already there is replaced at once, but not if it holds files of anybody else.
+    """Write a run folder; one that is already there is replaced at once, unless it holds other files.
 
     Without `graph`, the folder predicts but does not rank. Without `relations`, rotations are left out and computed
     from the entities and the training triples on loading: a smaller folder, and for a model of `fit` the same answers.
@@ -118,7 +118,7 @@ def check_target(folder: str | Path) -> None:
             raise InputError(f"{target}: you are inside this folder, so it is not replaced; choose another --out")
         parent = nearest_folder(target)
         try:
-            tempfile.TemporaryDirectory(dir=parent).cleanup()  # asking for permissions does not tell all
+            tempfile.TemporaryDirectory(dir=parent).cleanup()  # permissions do not say all
         except OSError:
             raise InputError(
                 f"{target}: {parent} is not a folder that can be written to; choose another --out"
@@ -134,14 +134,14 @@ def _is_run(folder: Path) -> bool:
 
 
 def _siblings(folder: Path) -> list[Path]:
-    """Return the folders beside this one whose names are near to its own."""
+    """Return the folders beside this one that have similar names."""
     parent = folder.parent
     names = [each.name for each in parent.iterdir() if each.is_dir()] if parent.is_dir() else []
     return [parent / name for name in difflib.get_close_matches(folder.name, names)]
 
 
 def _guests(folder: Path) -> list[str]:
-    """Return what a folder holds that no run folder does."""
+    """Return the files of a folder that are no part of a run folder."""
     return sorted(file.name for file in folder.iterdir() if file.name not in FILES)
 
 
@@ -179,12 +179,12 @@ def _write(
         # Copied, since no two may share memory.
         triples = {split: graph.split(split).clone(memory_format=torch.contiguous_format) for split in SPLITS}
         _save_tensors(triples, folder / "triples.safetensors")
-    for file in folder.glob("*.safetensors"):  # written for their owner's eyes alone
+    for file in folder.glob("*.safetensors"):  # written readable by their owner alone
         file.chmod((folder / "settings.json").stat().st_mode)
 
 
 def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
-    """Write tensors; what the system refuses is an OSError, as of any other file."""
+    """Write tensors; a failure is an OSError, as for any other file."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
@@ -284,7 +284,7 @@ def _restored(
 
 
 def _follows_from_vectors(model: Procrustes) -> bool:
-    """Say whether heads are asked for with the relation of tails read backwards, as `fit` does."""
+    """Say whether the map for heads is the inverse of that for tails, as in a model of `fit`."""
     unit = torch.allclose(model.vectors.norm(dim=-1), model.vectors.new_ones(()), atol=1e-3)
     if model.scales is not None or not unit:
         return False
@@ -295,7 +295,7 @@ def _follows_from_vectors(model: Procrustes) -> bool:
 
 
 def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | None:
-    """Return settings as they were saved; refuse those of a method, or with a field, that is not known."""
+    """Return settings as they were saved; refuse an unknown method or field."""
     if method is None and values is None:
         return None
     if method not in METHODS or values is None:

@@ -1,4 +1,4 @@
-"""Steps of a training that a GPU replays: what a step launches is recorded once as a CUDA graph."""
+"""Training steps that a GPU replays: what a step launches is recorded once as a CUDA graph."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class RecordedStep:
     """A step that is recorded once for each shape of its tensors, and replayed from then on.
 
     The step reads a number that changes from tensors alone, and draws from PyTorch's own generator of the GPU or from
-    `generators`. Two kinds of steps cannot be recorded: those that wait for the GPU, and those for which memory is not
-    enough twice. A warning says so, and they are taken one by one.
+    `generators`. Two kinds of steps cannot be recorded: those that wait for the GPU, and those that do
+    not fit into memory twice. A warning says so, and they are taken one by one.
     """
 
     def __init__(self, step: Callable[..., Tensor], generators: Sequence[torch.Generator] = ()) -> None:
@@ -88,7 +88,7 @@ class _Recording:
         self.inputs, self.graph = [each.clone() for each in tensors], torch.cuda.CUDAGraph()
         for generator in generators:  # each replay draws new numbers, as from PyTorch's own generator
             self.graph.register_generator_state(generator)
-        # The outer stream comes back where recording fails. What other threads do meanwhile is no mistake of this one.
+        # The outer stream comes back where recording fails. Other threads may do meanwhile what a recording may not.
         with (
             torch.cuda.stream(torch.cuda.current_stream()),
             torch.cuda.graph(self.graph, capture_error_mode="thread_local"),
@@ -104,7 +104,7 @@ class _Recording:
 
 @contextmanager
 def _watching() -> Iterator[list[str]]:
-    """Give a list that holds, at the end, a line for each time that the GPU was waited for."""
+    """Give a list that holds, at the end, a line for each wait for the GPU."""
     waits: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", message=WAITS)

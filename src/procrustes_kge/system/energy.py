@@ -11,13 +11,13 @@ from typing import Any
 import torch
 
 POWERCAP = Path("/sys/class/powercap")
-PAUSE = 30.0  # seconds between readings; no counter comes round in less than a minute
+PAUSE = 30.0  # seconds between readings; no counter wraps around in less than a minute
 
 
 class RaplCounters:
     """The joules that this machine's processors and memory have used since this was made.
 
-    The counters begin again at zero when they are full, so a thread reads them now and then.
+    The counters wrap around when they are full, so a thread reads them every half minute.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class _Zone:
 
 
 class GpuCounter:
-    """The joules that a CUDA device has used since this was made, whoever used it."""
+    """The joules that a CUDA device has used since this was made, by all processes."""
 
     def __init__(self, device: torch.device) -> None:
         if device.type != "cuda":

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and what to say when they cannot be written."""
+"""Files that are written whole or not at all, and sentences for what keeps them from being written."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from procrustes_kge.errors import InputError
 
 
 def nearest_folder(target: Path) -> Path:
-    """Return the innermost of the target's parents that is there."""
+    """Return the innermost of the target's parents that exists."""
     return next(parent for parent in target.absolute().parents if parent.exists())
 
 

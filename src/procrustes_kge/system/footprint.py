@@ -53,7 +53,7 @@ class Footprint:
 
 
 class Energy(NamedTuple):
-    """What one part of the machine used, in words too, and whether a meter says so."""
+    """What one part of the machine used, how that is known in words, and whether it was measured."""
 
     kwh: float
     words: str

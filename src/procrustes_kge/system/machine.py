@@ -1,4 +1,4 @@
-"""The name of this machine's processor, and the memory that this process has held at most."""
+"""The name of this machine's processor, and the most memory that this process has held."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def processor_name() -> str:
 
 
 def restart_peak_memory() -> None:
-    """Let the peak begin again at what is held now, on Linux; elsewhere it is that of the whole process."""
+    """Reset the peak to what is held now, on Linux; elsewhere it stays that of the whole process."""
     if (file := Path("/proc/self/clear_refs")).exists():
         file.write_text("5")
 

@@ -1,4 +1,4 @@
-"""Running out of memory: how it is recognised, how it is said, and how work goes on in smaller pieces."""
+"""Running out of memory: recognise it, say it in a sentence, and go on in smaller pieces."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How products round, and whether sums must come out the same every time: switches of the whole process.
+"""How products round, and whether sums repeat to the last bit: switches of the whole process.
 
-PyTorch has one of each for all threads. Here several users, nested or in threads of their own, may want them at once:
-the strictest wish holds, and after the last user comes back what was there before the first.
+PyTorch has one of each for all threads. Here several users, nested or in threads of their own, may want different
+values at once: the strictest one holds, and after the last user the value from before the first is restored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Switch(Generic[Value]):
 
     @contextmanager
     def wanted(self, value: Value) -> Iterator[None]:
-        """Keep the switch at this value, or at a stricter one that somebody else wants."""
+        """Keep the switch at this value, or at a stricter one that another user wants."""
         with self.lock:
             if not self.wishes:
                 self.before = self.read()
@@ -71,7 +71,7 @@ def exact_products() -> Iterator[None]:
 def rough_products() -> Iterator[None]:
     """Let a GPU round what it multiplies to TF32, which is several times as fast and good enough to learn by.
 
-    Products stay exact as long as anybody needs them so.
+    Products stay exact as long as another user wants exact ones.
     """
     with ExitStack() as stack:
         for switch in _ON_A_GPU:
@@ -98,7 +98,7 @@ _DETERMINISM = Switch(_read_determinism, _write_determinism, lambda _: 0)
 
 @contextmanager
 def deterministic_algorithms(wanted: bool) -> Iterator[None]:
-    """Let PyTorch refuse algorithms that may round differently from run to run, if that is wanted here."""
+    """Let PyTorch use deterministic algorithms and refuse others, if wanted."""
     if not wanted:
         yield
         return

@@ -1,16 +1,16 @@
-"""What makes a whole process faster. The command does it when it starts; the library changes no process by itself.
+"""Settings of the whole process that make it faster: the command sets them when it starts; the library sets nothing.
 
-In Python it is two lines, before anything loads PyTorch:
+In Python, before anything loads PyTorch:
 
     from procrustes_kge.system.process import prepare_process
     prepare_process()
 
-**Make idle OpenMP threads sleep instead of spinning.** A thread that waits for another spins, burning its core, for
-milliseconds. Where cores are busy with anything else, two threads so keep each other from working: several times slower
-than threads that sleep, and slower than one alone. Spinning for some microseconds costs nothing on an idle machine.
+**Make idle OpenMP threads sleep instead of spinning.** A thread that waits for another spins, busy, for milliseconds.
+Where other programs use the cores, two spinning threads slow each other down: several times slower than threads that
+sleep, and slower than one alone. Spinning for some microseconds costs nothing on an idle machine.
 
-**Keep freed memory for the next step.** The C library gives large blocks back to the system and asks for them again
-at every step; the system then clears each page anew. On graphs of some hundred thousand triples that takes half the
+**Keep freed memory for the next step.** The C library returns large blocks to the system and asks for them again
+at every step; the system then clears each page again. On graphs of some hundred thousand triples that takes half the
 time of an epoch, or more.
 """
 
@@ -29,7 +29,7 @@ _KEEP = {"ARENA_MAX": (-8, 1), "MMAP_THRESHOLD": (-3, 2**25), "TRIM_THRESHOLD": 
 def prepare_process() -> None:
     """Let idle threads sleep, and keep freed memory; whatever the user has set in the environment stays as it is.
 
-    OpenMP looks at the environment once, when PyTorch is loaded: later it is too late for that. Memory needs glibc.
+    OpenMP reads the environment once, when PyTorch is loaded: call this before. Keeping memory needs glibc.
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -40,7 +40,7 @@ def prepare_process() -> None:
 
 
 def give_back() -> None:
-    """Give what is free now back to the system, after a part of the work that needed more than the next will."""
+    """Return free memory to the system, after work that needed more than what follows."""
     if (library := _glibc()) is not None:
         library.malloc_trim(0)
 

@@ -19,7 +19,7 @@ import torch
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
-_lock = threading.Lock()  # held for the moment in which new threads would begin with another count
+_lock = threading.Lock()  # held while new threads would start with another count
 
 
 def cores() -> int:
@@ -29,7 +29,7 @@ def cores() -> int:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Let torch use so many threads for one product, in the calling Python thread alone."""
+    """Let torch use this many threads for one product, in the calling Python thread alone."""
     before = _set_threads_here(count)
     try:
         yield
@@ -42,7 +42,7 @@ def over_cores(
 ) -> Iterator[Result]:
     """Yield work(job) for every job, in order, `workers` of them at a time (0: one per core).
 
-    An error, an interrupt or a caller that leaves early waits for the jobs that run; `stop` may tell them to hurry.
+    An error, an interrupt or a caller that leaves early waits for the jobs that run; `stop` may ask them to end early.
     """
     workers = workers or cores()
     pool = ThreadPoolExecutor(workers, initializer=_set_threads_here, initargs=(1,))
@@ -50,7 +50,7 @@ def over_cores(
     try:
         for job in jobs:
             waiting.append(pool.submit(work, job))
-            if len(waiting) > workers:  # one in hand for each worker: finished results do not pile up
+            if len(waiting) > workers:  # one for each worker: finished results do not pile up
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
@@ -69,7 +69,7 @@ def _set_threads_here(count: int) -> int:
     thread but this one is changed, whatever runs at the same time.
     """
     with _lock, ThreadPoolExecutor(1) as other:
-        elsewhere = other.submit(torch.get_num_threads).result()  # a new thread has what new threads begin with
+        elsewhere = other.submit(torch.get_num_threads).result()  # the count that new threads start with
         before = torch.get_num_threads()
         torch.set_num_threads(count)
         other.submit(torch.set_num_threads, elsewhere).result()

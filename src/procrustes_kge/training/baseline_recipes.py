@@ -1,8 +1,8 @@
 """Settings of the baselines, by recipe: for graphs like WN18RR, and for those like FB15k-237 with many relations.
 
 They start from what the models' authors and later comparisons used, with larger batches for today's GPUs. Recipes that
-end in `-paper` train as the paper compares, where that differs: with fewer negatives, which all weigh alike.
-Triples are weighed as their authors do in either.
+end in `-paper` train as the paper does, where that differs: with fewer negatives, which all weigh alike. Both weigh
+triples as the models' authors do.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from procrustes_kge.training.loop import at_work
 from procrustes_kge.training.recipes import OwnSettings, changed
 
 FEWEST_EPOCHS = {ContrastSettings: 10, FitSettings: 30}  # before vectors are made shorter instead
-SHORTEST = 100  # numbers in a vector: with fewer, so many epochs gain less than they cost
+SHORTEST = 100  # numbers in a vector: with fewer, more epochs gain less than they cost
 AIM = 0.8  # of the time asked for: machines are not always as fast as when they were timed
 TOGETHER = 10  # segments that are timed together on a GPU
 WARM_UP = 4  # calls; a rotation moves at every fourth step
@@ -102,7 +102,7 @@ def plan(graph: Graph, settings: OwnSettings, seconds: float | None = None, memo
 
 
 def _within_memory(graph: Graph, settings: OwnSettings, memory: float) -> OwnSettings:
-    """Return settings with vectors as short, and as few queries at once, as the memory asks for."""
+    """Return settings whose vectors are short enough, and queries at once few enough, for the memory."""
     for dim in range(settings.dim, 0, -settings.segment):
         tried = changed(settings, dim=dim)
         if isinstance(tried, ContrastSettings):
@@ -150,7 +150,7 @@ def _query_bytes(graph: Graph, settings: ContrastSettings) -> float:
 
 
 def _seconds_an_epoch(graph: Graph, settings: OwnSettings) -> float:
-    """Return how long an epoch takes here, by trying."""
+    """Return how long an epoch takes here, measured on a few steps."""
     with at_work(graph, settings) as device:
         if isinstance(settings, ContrastSettings):
             trainer = Contrastive(graph, replace(settings, warm_start=0), device).trainer(0)
@@ -167,7 +167,7 @@ def _seconds_an_epoch(graph: Graph, settings: OwnSettings) -> float:
 
 
 def _timed(work: Callable[[], Any], device: torch.device) -> float:
-    """Return the seconds of one call, the first ones left out: they make what later ones use again."""
+    """Return the seconds of one call, after a few that are not counted."""
 
     def repeated(most: int) -> float:
         started, taken, calls = time.perf_counter(), 0.0, 0

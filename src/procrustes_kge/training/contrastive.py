@@ -35,7 +35,7 @@ from procrustes_kge.training.state import State
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
 START = 0.01  # size of a coordinate at the start, where lengths are free
-WARM_LENGTH = 0.12  # length of a segment that `fit` hands over: unit length would begin overconfident
+WARM_LENGTH = 0.12  # length of a segment that `fit` has trained: unit length would make the softmax overconfident
 SMALL = 10**8  # multiplications in a chunk's scores
 CHUNK_NUMBERS, CHUNK_NUMBERS_CUDA = 2**25, 2**28  # scores and queries that are held at once
 
@@ -43,8 +43,8 @@ CHUNK_NUMBERS, CHUNK_NUMBERS_CUDA = 2**25, 2**28  # scores and queries that are 
 def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Report | None = None) -> Procrustes:
     """Return the model that PROCRUSTES learns from the graph's training triples with negatives or mini-batches.
 
-    The learning rate falls to nothing over the epochs, which are a setting like the others; with `patience`, validation
-    triples may choose fewer. `report` is called with a `Progress` after every epoch.
+    The learning rate falls to nothing over the epochs; with `patience`, validation triples may choose fewer. `report`
+    is called with a `Progress` after every epoch.
     """
     return run(Contrastive, graph, settings or ContrastSettings(), report).model
 
@@ -159,7 +159,7 @@ class ContrastiveTrainer:
         return self.learner.mean_loss() if self.learner.taken > 1 else self.start_loss
 
     def steps(self) -> Iterator[None]:
-        """Take the steps of an epoch, one whenever the next is asked for."""
+        """Take the steps of an epoch one at a time."""
         learner = self.learner
         if learner.objective.negatives:
             learner.deck.shuffle(learner.generator)
@@ -192,7 +192,7 @@ class ContrastiveTrainer:
         learner.step(self.step_sizes())
 
     def step_sizes(self) -> StepSizes:
-        """Return how far the next step goes: further and further at first, then less and less."""
+        """Return how far the next step goes: the rates rise at first, then fall to nothing."""
         total, taken = self.settings.epochs * self.steps_an_epoch, self.learner.taken
         share = min(1.0, (taken + 1) / min(WARM_UP, 1 + total // 10)) * max(1 / total, 1 - taken / total)
         rates = self.settings.learning_rate, self.settings.rotation_learning_rate

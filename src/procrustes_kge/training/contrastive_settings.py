@@ -28,8 +28,8 @@ class ContrastSettings(Schedule):
     batch: Annotated[int | Literal["full"], "queries in a step; full: as many as there are, or fit into memory"] = 2048
     chunk: Annotated[int, "queries compared at once, to bound memory; 0: as many as a step has and fit"] = 0
     negatives: Annotated[
-        int | Literal["none", "all"], "entities that an answer is contrasted with: so many, none, all"
-    ] = "all"  # the best use of a GPU; so many are what a CPU can afford
+        int | Literal["none", "all"], "entities that an answer is contrasted with: a number, none, all"
+    ] = "all"  # the best use of a GPU; a CPU affords a number
     loss: Annotated[
         Literal["softmax", "sigmoid", "squared"],
         "softmax: which entity is the answer; sigmoid: is each one; squared: answers alone, no negatives",
@@ -89,7 +89,7 @@ class ContrastSettings(Schedule):
         return self.dim // self.segment
 
     def compared(self, entities: int) -> int:
-        """Return how many entities a query is compared with, out of so many."""
+        """Return how many of all entities a query is compared with."""
         return self.negatives if isinstance(self.negatives, int) else {"all": entities, "none": 0}[self.negatives]
 
     @property

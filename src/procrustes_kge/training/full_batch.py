@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import Scratch
 
 STAND_IN = 0.05  # share of the training triples that choose the epochs where nothing else does
-MOST_AT_ONCE = 2**16 - 1  # segments: what a grid of programs may count to
+MOST_AT_ONCE = 2**16 - 1  # segments: the largest grid of programs on a GPU
 
 
 def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None = None) -> Procrustes:
@@ -66,7 +66,7 @@ class FullBatch:
 
     def __init__(self, graph: Graph, settings: FitSettings, device: torch.device) -> None:
         self.graph, self.settings, self.device = graph, settings, device
-        # The largest table first: if there is too little memory, it is said before anything is trained.
+        # The largest table first: if there is too little memory, the error comes before anything is trained.
         self.vectors = torch.empty(len(graph.entities), settings.segments, settings.segment, device=device)
         self.triples = ArrangedTriples.of(graph.train.to(device), len(graph.entities), len(graph.relations))
         self.fuses = can_fuse(device, settings.segment, len(graph.entities))

@@ -70,7 +70,7 @@ class Gradients:
 
     @classmethod
     def zeros(cls, tables: Tables) -> Gradients:
-        """Return sums of nothing."""
+        """Return empty sums."""
         rotations = tables.rotations
         return cls(
             vectors=torch.zeros_like(tables.vectors),
@@ -85,7 +85,7 @@ class Gradients:
 
     @property
     def of_a_step(self) -> list[Tensor]:
-        """The sums that each step uses up."""
+        """The sums that each step clears."""
         return [sums for sums in (self.vectors, self.translations, self.scales, self.weight) if sums is not None]
 
     @property
@@ -103,7 +103,7 @@ def add_gradients(
     compared: Float[Tensor, "n_padded d_padded"] | None = None,
     generator: torch.Generator | None = None,
 ) -> None:
-    """Add the gradients of a batch to sums; nothing else changes but the generator, which draws what is dropped.
+    """Add the gradients of a batch to sums. Nothing else changes but the generator, which draws the dropout.
 
     `compared` is the vectors in the precision of scores, perhaps padded.
     """
@@ -150,8 +150,8 @@ def add_gradients(
 def add_covariances(into: Float[Tensor, "directions segments width width"], tables: Tables, batch: Batch) -> None:
     """Add Hᵀ T of the batch's triples.
 
-    Of the vectors as they are, translated or not: against negatives b is where all entities are, and taking it off T
-    makes Q worse (umls .66 → .62).
+    Translations are not subtracted: with negatives, b points to where all entities are, and subtracting it from T makes
+    Q worse (umls .66 → .62).
     """
     vectors = tables.vectors
     sums = vectors.new_zeros(len(batch.asked), vectors.shape[1]).index_add_(0, batch.rows, vectors[batch.answers])
@@ -162,7 +162,7 @@ def add_covariances(into: Float[Tensor, "directions segments width width"], tabl
 def both_directions(
     gradients: Float[Tensor, "directions segments width width"],
 ) -> Float[Tensor, "relations segments width width"]:
-    """Return what both directions of each relation have gathered: heads rotate by Qᵀ, so theirs is transposed."""
+    """Return the sum of both directions of each relation: heads rotate by Qᵀ, so theirs is transposed."""
     tails, heads = gradients.chunk(2)
     return tails + heads.mT
 

@@ -1,4 +1,4 @@
-"""Learner: tables in contrastive training, the gradients that gather for their next step, and that step."""
+"""Learner: tables in contrastive training, the gradients collected for their next step, and that step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StepSizes(NamedTuple):
 
 
 class Deck:
-    """All entities in random order, dealt a hand at a time: no hand has one twice, and all come equally often."""
+    """All entities in random order, to draw negatives from: no draw has one twice, and all come equally often."""
 
     def __init__(self, entities: int, device: torch.device) -> None:
         self.cards = torch.arange(entities, device=device)
@@ -44,12 +44,12 @@ class Deck:
         self.next = 0
 
     def shuffle(self, generator: torch.Generator) -> None:
-        """Bring the cards into a new order."""
+        """Bring all entities into a new random order."""
         self.cards = torch.randperm(len(self.cards), device=self.cards.device, generator=generator)
         self.place = self.cards.argsort()
 
     def deal(self, batch: Batch, count: int) -> Draw:
-        """Deal each group of about `count` queries a hand of `count` entities."""
+        """Draw `count` entities for each group of about `count` queries."""
         tile, size = len(batch.asked) // len(batch.tiles), len(self.cards)
         height = min(max(1, count // tile) * tile, len(batch.asked))
         groups = -(-len(batch.asked) // height)
@@ -69,7 +69,7 @@ class Rotations:
     def moved(
         self, tables: Tables, gathered: Gradients, sizes: StepSizes
     ) -> Float[Tensor, "directions segments width width"]:
-        """Return the next rotations, and use up what was gathered."""
+        """Return the next rotations, and clear what they are computed from."""
         if self.positives:
             return self.solved(gathered, keep=max(0.0, 1 - ROTATE_EVERY / sizes.steps_an_epoch))
         tails = self.stepped(tables, gathered, sizes.rotations)
@@ -118,7 +118,7 @@ class Learner:
 
     @cached_property
     def gradients(self) -> Gradients:
-        """What has gathered, of the vectors too; not made where steps are taken on rows."""
+        """The gradients collected, those of the vectors too; not made where steps are taken on rows."""
         return replace(self.gathered, vectors=torch.zeros_like(self.tables.vectors))
 
     @property
@@ -137,7 +137,7 @@ class Learner:
         return self.tables.vectors
 
     def mean_loss(self) -> float:
-        """Return the mean loss of an answer since this was last asked."""
+        """Return the mean loss of an answer since the last call."""
         losses, weight = self.gathered.losses, self.gathered.losses_weight
         loss = (losses.sum() / weight).item()
         losses.zero_()
@@ -145,23 +145,23 @@ class Learner:
         return loss
 
     def running_sums(self) -> list[Tensor]:
-        """Return copies of the sums that run on over several steps."""
+        """Return copies of the sums that are collected over several steps."""
         return [sums.clone() for sums in self.gathered.of_several]
 
     def forget(self, running: list[Tensor]) -> None:
-        """Drop what has gathered since the last step, and go back to the running sums that were before it."""
+        """Drop what has been collected since the last step, and go back to the running sums from before it."""
         for sums in self.gradients.of_a_step:
             sums.zero_()
         for sums, before in zip(self.gathered.of_several, running, strict=True):
             sums.copy_(before)
 
     def gather(self, batch: Batch) -> None:
-        """Add a batch's gradients to those that wait for the next step."""
+        """Add a batch's gradients to those collected for the next step."""
         draw = self.deck.deal(batch, self.objective.negatives) if self.objective.negatives else None
         add_gradients(self.gradients, self.tables, batch, self.objective, draw, self.compared, self.generator)
 
     def step(self, sizes: StepSizes) -> None:
-        """Move all tables by what has gathered since the last step."""
+        """Move all tables by the gradients collected since the last step."""
         vectors = self.tables.vectors
         self.optimise(vectors, self.gradients.vectors.div_(self.gradients.weight), sizes.vectors)
         if self.unit:
@@ -169,7 +169,7 @@ class Learner:
         self.step_relations(self.gradients, sizes)
 
     def step_on_rows(self, batch: Batch, sizes: StepSizes) -> None:
-        """Learn from one batch and move, touching only the rows of entities that it sees: what the two above do."""
+        """Learn from one batch and move, touching only the rows of entities it sees: as `gather` and `step` do."""
         assert isinstance(self.optimise, Adagrad)
         draw = self.deck.deal(batch, self.objective.negatives or 0)
         seen, place = torch.cat([batch.asked, batch.answers, draw.drawn.flatten()]).unique(return_inverse=True)
@@ -189,7 +189,7 @@ class Learner:
         self.step_relations(gradients, sizes)
 
     def step_relations(self, gradients: Gradients, sizes: StepSizes) -> None:
-        """Move scales and translations at every step, rotations at some; use up the gradients."""
+        """Move scales and translations at every step, rotations at some; clear the gradients."""
         for name, optimise in self.optimise_sides.items():
             optimise(getattr(self.tables, name), getattr(gradients, name).div_(gradients.weight), sizes.vectors)
         for sums in gradients.of_a_step:

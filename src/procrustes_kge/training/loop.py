@@ -34,7 +34,7 @@ from procrustes_kge.training.state import State, copied
 
 VALIDATION_TRIPLES = 1000  # enough to tell epochs apart; ranking more would cost more than training
 CLEAR_GAIN = 1.005  # what a pilot must gain to move the stop: a part of a model peaks later than the whole
-HOPELESS = 2.0  # times the loss before the first step: no training comes back from there
+HOPELESS = 2.0  # times the loss before the first step: no training recovers from there
 
 Model = TypeVar("Model", bound=LinkPredictor)
 PartModel = TypeVar("PartModel", bound=LinkPredictor, covariant=True)
@@ -276,7 +276,7 @@ class _Best:
         self.mrr, self.epoch, self.waited = -1.0, 0, 0
 
     def look(self, trainer: Trainer[Any], epoch: int, mrr: float | None, margin: float) -> None:
-        """Keep the state if it is better by a margin; without an MRR, keep it anyhow."""
+        """Keep the state if it is better by a margin; without an MRR, keep it always."""
         self.waited += 1
         if mrr is None or mrr > self.mrr * margin:
             self.mrr, self.epoch, self.waited = mrr or 0.0, epoch, 0

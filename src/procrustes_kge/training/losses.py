@@ -50,8 +50,8 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, TrainSettings], Tensor]] = {
 def kvsall(scores: Float[Tensor, "b n"], labels: Float[Tensor, "b n"], settings: TrainSettings) -> Float[Tensor, ""]:
     """Return the loss of queries with all their answers, labelled 1, per query.
 
-    Where each entity is judged alone, a score of zero is that of any one, an answer once in so many: ranks do not
-    change, but models without a bias, or with one that moves slowly, need not learn first that most are no answers.
+    For the sigmoid loss a score of zero means odds of one in N, those of any entity: ranks do not change, but models
+    without a bias, or with one that moves slowly, need not learn first that most entities are no answers.
     """
     if settings.loss == "softmax":
         shares = labels / labels.sum(dim=1, keepdim=True)

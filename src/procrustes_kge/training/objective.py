@@ -113,7 +113,7 @@ def against_some(
     """Contrast each answer with the entities drawn for its group; an answer of the same row is no negative.
 
     `columns` says where in its group's draw each answer stands (k or more: it was not drawn). Without `sigmoid` it is
-    the softmax loss of `against_all` over so many `entities`, its denominator estimated: a negative that was drawn
+    the softmax loss of `against_all` over `entities` of them, its denominator estimated: a negative that was drawn
     stands for those that were not. With every entity drawn the estimate is exact.
     """
     groups, height, dim = queries.shape
@@ -160,9 +160,9 @@ def _softmax(
     weights: Float[Tensor, " rows"],
     stand_for: Float[Tensor, " rows"],
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " answers"], Float[Tensor, "rows k"]]:
-    """Return the losses, ∂/∂(answers' scores) and ∂/∂(drawn scores), each negative counted so many times.
+    """Return the losses, ∂/∂(answers' scores) and ∂/∂(drawn scores), each negative counted `stand_for` times.
 
-    The scores are used up.
+    The scores are overwritten.
     """
     lifted = scores.add_(stand_for.log()[:, None]).masked_fill_(taken, -torch.inf)  # in place: no new pages
     # The largest score is taken off before exponentials are: they cannot overflow.

@@ -57,7 +57,7 @@ class Adagrad:
         self.square = torch.zeros_like(values)
 
     def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
-        """Move values in place; the gradient is used up."""
+        """Move values in place; the gradient may be overwritten."""
         self.square.addcmul_(gradient, gradient)
         values.addcdiv_(gradient, self.square.sqrt().add_(1e-10), value=-learning_rate)
 

@@ -105,7 +105,7 @@ class QueryLoss:
         if settings.regulariser == "none" or not settings.regularisation:
             return 0.0
         if settings.regulariser == "dura":
-            # Of a query its numbers alone: some models add what else a comparison needs.
+            # The vector of a query alone: some models append what else a comparison needs.
             entities = encoded.entities
             parts = [queries[:, : entities.shape[1]].square(), rows(entities, answers).square()]
         else:

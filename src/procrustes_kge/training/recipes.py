@@ -1,4 +1,4 @@
-"""Recipes: settings by name, for the graph and the machine at hand; and one function that learns by any of them."""
+"""Recipes: settings by name, for a graph and a device; and one function that learns by any of them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _paper_ns_tb(graph: Graph | None, device: torch.device) -> OwnSettings:
 
 
 def _at_most(negatives: int, graph: Graph | None) -> int:
-    """Return so many negatives, or fewer where a graph has hardly more entities."""
+    """Return this many negatives, or fewer where the graph has too few entities."""
     return negatives if graph is None else max(1, min(negatives, len(graph.entities) - 1))
 
 
@@ -100,7 +100,7 @@ def _many_relations(graph: Graph | None) -> bool:
 
 
 def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
-    """Return what served best on validation triples, for graphs whose queries have one answer or many."""
+    """Return what was best on validation triples, for graphs whose queries have one answer or many."""
     gpu = device.type == "cuda"
     settings = ContrastSettings(
         dim=2000 if gpu else 400, groups=4 if gpu else 1, epochs=30, batch=2048 if gpu else 1024
@@ -175,7 +175,7 @@ def check_recipe(name: str, device: str = "auto", **changes: Any) -> None:
 
 
 def _check_known(name: str, changes: dict[str, Any]) -> None:
-    """Refuse a recipe, or a setting of one, that there is not, and say where there is such a setting."""
+    """Refuse an unknown recipe, or a setting that it does not have, and name the recipes that have it."""
     known = [*OWN, *baseline_recipes()]
     if name not in known:
         raise InputError(f"unknown recipe {name!r}, expected {' or '.join(known)}")
@@ -212,7 +212,7 @@ ALL_OPTIONS = frozenset(name for model in BASELINES for name in option_names(mod
 
 
 def recipes_with(setting: str, baselines: str) -> list[str]:
-    """Return the recipes that have a setting: our own by name, and a word for the baselines, which are alike in it."""
+    """Return the recipes that have a setting: our own by name, and one word for all baselines."""
     cpu = torch.device("cpu")
     own = [name for name in OWN if has_setting(OWN[name](None, cpu), setting)]
     return [*own, baselines] if setting in OF_TRAINING | ALL_OPTIONS | {"model"} else own
@@ -227,7 +227,7 @@ def has_setting(settings: Settings, name: str) -> bool:
 
 
 def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
-    """Return settings with some of them changed; those that do not go with a change, and were not asked for, give way.
+    """Return settings with some of them changed; others that exclude a change fall back to their defaults.
 
     Vectors of another size have fewer groups rather than smaller ones.
     """
@@ -247,7 +247,7 @@ def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
 
 
 def _given_way(settings: TrainSettings, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return what a recipe has no more use for where another loss, or other negatives, are asked for."""
+    """Return the defaults of settings that exclude the loss, or the negatives, that are asked for."""
     negatives, loss = changes.get("negatives", settings.negatives), changes.get("loss", settings.loss)
     drawn, plain = negatives not in ("all", "kvsall"), dict[str, Any]()
     if negatives == "all" and "loss" not in changes:

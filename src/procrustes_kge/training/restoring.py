@@ -1,4 +1,4 @@
-"""The way back from entity vectors to relations, so that a saved model may leave its rotations out."""
+"""From entity vectors back to relations, so that a saved model may leave its rotations out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_
 from procrustes_kge.training.learner import Deck
 
 ROUNDS = 40
-CONVERGED = 1e-4  # share of the loss that a round must gain for another to follow
+CONVERGED = 1e-4  # share of the loss that a round must gain, or it is the last
 QUERIES_AT_ONCE = 2**10
 RESTORED_SCORES_AT_ONCE = 2**26
 NUMBERS_AT_ONCE = 2**27  # of vectors and sums of answers, on a GPU
@@ -94,7 +94,7 @@ def _solve(
 
 
 def _segments_at_once(vectors: Tensor, triples: int, relations: int) -> int:
-    """Return one for a core; for a GPU as many as there is room for, since one alone takes it as long."""
+    """Return one for a core; for a GPU as many as fit into memory, since it takes as long for one."""
     if not vectors.is_cuda:
         return 1
     (entities, _, width), (rows, tiles) = vectors.shape, padded_rows(triples, relations)
@@ -134,7 +134,8 @@ def _ascend(
 class Likelihood:
     """The loss of the training triples by softmax over all entities, as a function of the rotations.
 
-    With a number of negatives, the softmax is over so many, the same ones each time: another function, as smooth.
+    With a number of negatives, the softmax is over as many drawn entities, the same every time: another function, as
+    smooth.
     """
 
     def __init__(

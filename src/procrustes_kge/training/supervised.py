@@ -3,7 +3,7 @@
     batches ─encode, query→ queries ─scores→ scores ─loss→ gradient ─Adam or Adagrad→ weights
 
 A query is an entity and a direction: r asks for tails, r + R for heads. Labels, filters and negatives are made on the
-device; nothing is loaded while training goes on.
+device; nothing is loaded during training.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class SupervisedTrainer:
             yield numbers, places[shown] - first, answers[shown]
 
     def shuffled(self) -> tuple[Tensor, ...]:
-        """Return random batches of nearly equal size, none of one query, which has no spread to normalise by."""
+        """Return random batches of nearly equal size, none of one query, which batch normalisation cannot use."""
         settings, queries = self.settings, self.losses.count
         compared = settings.negatives if isinstance(settings.negatives, int) else len(self.current.entities)
         wanted = queries if settings.batch == "full" else settings.batch
@@ -135,7 +135,7 @@ class SupervisedTrainer:
         return order.tensor_split(min(-(-queries // size), queries // 2))
 
     def average(self) -> None:
-        """Draw the mean of the weights, where that is what is learned, towards those after this epoch."""
+        """Move the mean of the weights, where that is what is learned, towards the weights after this epoch."""
         if self.learned is self.current:
             return
         share = max(1 - self.settings.weight_average, 1 / self.epochs)  # the first ones all count alike

@@ -22,7 +22,7 @@ class TrainSettings(Schedule):
     batch: Annotated[int | Literal["full"], "queries in a step; full: as many as there are, or fit into memory"] = 1024
     negatives: Annotated[
         int | Literal["all", "kvsall"],
-        "entities that an answer is compared with: so many, all, or all with all answers of a query at once (kvsall)",
+        "entities that an answer is compared with: a number, all, or all with all answers of a query at once (kvsall)",
     ] = "all"
     shared_negatives: Annotated[bool, "all queries of a step have the same negatives, many times as fast"] = False
     loss: Annotated[
@@ -106,7 +106,7 @@ def option_names(model: str) -> tuple[str, ...]:
 
 
 def baseline_settings(model: str, **values: Any) -> TrainSettings:
-    """Return settings of a baseline; values are told apart by name: options of the model, and how it trains."""
+    """Return settings of a baseline; each value is an option of the model, or says how it trains, by its name."""
     own = option_names(model)
     options = baseline(model).Options(**{name: value for name, value in values.items() if name in own})
     training = {name: value for name, value in values.items() if name not in own}

@@ -1,4 +1,4 @@
-"""A2N: an entity is seen with those of its neighbours that matter to a query."""
+"""A2N: an entity is combined with its neighbours, weighted by how much they matter to a query."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEIGHBOURS_IN_TILE = 16  # most entities have fewer, some have hundreds
 class Seen(NamedTuple):
     """Neighbours in tiles of equal height, query after query; the last tile of each is padded.
 
-    A query with few neighbours takes one tile, however many another one has, but where all get as many.
+    A query takes as many tiles as its neighbours fill, except where all get the same number.
     """
 
     places: Int[Tensor, "tiles height"]  # where they stand in a list of neighbours
@@ -39,7 +39,7 @@ class A2N(GraphNetwork):
     """q = W_h [h; Σ a_i n_i] ∘ r, n_i = W_n [r_i; e_i], a = softmax((h ∘ r) · n_i) (Bansal et al., 2019).
 
     An edge is one number, (receiver · 2R + direction) · N + sender; sorted, these numbers list the neighbours of one
-    entity after the other, and an edge is found by bisection.
+    entity after the other, and an edge is found by binary search.
     """
 
     @dataclass(frozen=True)
@@ -86,9 +86,9 @@ class A2N(GraphNetwork):
         return self.query_drop(self.joint(torch.cat([head, around], dim=-1)) * relation)
 
     def attended(self, encoded: Encoded, asked: Float[Tensor, "b pair"], seen: Seen) -> Float[Tensor, "b pair"]:
-        """Return Σ a_i [r_i; e_i], a = softmax(asked · [r_i; e_i]), without writing down any pair.
+        """Return Σ a_i [r_i; e_i], a = softmax(asked · [r_i; e_i]), without making any pair.
 
-        Relations are few: their likeness to a query is looked up in a table, and only e_i is laid out.
+        Relations are few: their likeness to a query is looked up in a table, and only e_i is gathered.
         """
         edges = self.keys[seen.places]
         sender, direction = edges % len(self.entities), edges // len(self.entities) % len(self.relations)
@@ -140,15 +140,15 @@ class A2N(GraphNetwork):
         return first - self.offsets[heads], (behind - first) * meant
 
     def alike(self) -> bool:
-        """Return whether all queries get as many tiles: a GPU that trains does not wait to hear how many."""
+        """Say whether all queries get as many tiles: in training a GPU need not wait for the counts then."""
         return self.training and self.keys.is_cuda and len(self.keys) > 0
 
     def kept(self, counts: Int[Tensor, " b"]) -> Seen:
-        """Return the places of the neighbours that are kept, of so many.
+        """Return the places of the neighbours that are kept, given how many each query has.
 
         Where there are too many, their list is cut into strips of nearly equal length, and one of each is kept: the
-        middle one in evaluation. In training the list is begun anywhere, and any one of a strip is drawn: all are kept
-        as often, none twice. Either way what is kept is spread out over the relations, by which the list is sorted.
+        middle one in evaluation. In training the list starts at a random place, and one of each strip is drawn: all are
+        kept equally often, none twice. Either way they are spread over the relations, by which the list is sorted.
         """
         device, most, height, alike = counts.device, self.max_neighbours, NEIGHBOURS_IN_TILE, self.alike()
         tiles = ((torch.full_like(counts, most) if alike else counts.clamp_max(most)) + height - 1) // height
@@ -171,7 +171,7 @@ class A2N(GraphNetwork):
 
 
 def check_edges_countable(entities: int, relations: int) -> None:
-    """Refuse a graph whose edges have more numbers (receiver, direction, sender) than 64 bits count."""
+    """Refuse a graph whose edges (receiver, direction, sender) cannot be numbered with 64 bits."""
     if entities * 2 * relations * entities > 2**63:
         seen = f"{entities:,} entities and {relations:,} relations"
         raise InputError(

@@ -1,4 +1,4 @@
-"""Head and relation as one image, which filters look over."""
+"""Head and relation as one image, and filters that are moved over it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from procrustes_kge.validation import check_divides, check_odd
 
 @dataclass(frozen=True)
 class ConvolvedOptions(ModelOptions):
-    """What both models have."""
+    """Options that both models have."""
 
     kernel: Annotated[int, "side of a filter"] = 3  # ConvE's
     filters: Annotated[int, "how many filters look over an image"] = 32  # ConvE's

@@ -24,7 +24,7 @@ def grouped_distance(
     group: int,
     candidates: Int[Tensor, "b k"] | None = None,
 ) -> Float[Tensor, "b _"]:
-    """Return Σ ‖q_g − t_g‖₂ over groups of so many numbers; one group of all numbers is the distance itself."""
+    """Return Σ ‖q_g − t_g‖₂ over groups of this many numbers; one group of all numbers is the distance itself."""
     if candidates is not None:
         apart = queries[:, None] - rows(entities, candidates)
         return lengths(apart.unflatten(-1, (-1, group))).sum(dim=-1)
@@ -41,7 +41,7 @@ def grouped_distance(
 
 
 def distance_by_product(queries: Float[Tensor, "b d"], entities: Float[Tensor, "n d"]) -> Float[Tensor, "b n"]:
-    """Return ‖q − t‖ = √(‖q‖² + ‖t‖² − 2 q · t), which loses digits where the two are nearly one."""
+    """Return ‖q − t‖ = √(‖q‖² + ‖t‖² − 2 q · t), which loses digits where q and t are nearly equal."""
     with exact_products():
         products = queries @ aligned(entities).T
     squares = queries.square().sum(dim=1)[:, None] + entities.square().sum(dim=1)
@@ -57,7 +57,8 @@ def lengths(vectors: Float[Tensor, "*shape width"]) -> Float[Tensor, "*shape"]:
 class _SummedLengths(torch.autograd.Function):
     """Σ_g ‖q_g − t_g‖₂, number after number, each of a tile of pairs: no difference is kept.
 
-    Going back, lengths are found again, and the pull of a number is w (q − t) / ‖q_g − t_g‖, summed over either side.
+    In the backward pass lengths are computed again; the gradient of a number is w (q − t) / ‖q_g − t_g‖, summed over
+    either side.
     """
 
     @staticmethod
@@ -108,7 +109,7 @@ def _slices(count: int, size: int) -> Iterator[slice]:
 
 
 def _square_lengths(ours: Float[Tensor, "g b"], theirs: Float[Tensor, "g n"], into: Tensor, apart: Tensor) -> None:
-    """Write ‖q_g − t_g‖² of one group of all pairs into a table, by way of another."""
+    """Write ‖q_g − t_g‖² of one group of all pairs into a table, with another as scratch."""
     into.zero_()
     for one, other in zip(ours, theirs, strict=True):
         torch.sub(one[:, None], other, out=apart)

@@ -22,7 +22,7 @@ ALIGNED = 8
 
 
 class Encoded(NamedTuple):
-    """The tables that queries are asked of: made once per step or evaluation."""
+    """The tables that queries and scores are computed from: made once per step or evaluation."""
 
     entities: Float[Tensor, "n d"]
     relations: Float[Tensor, "directions k"]
@@ -110,5 +110,5 @@ def dot(
 
 
 def aligned(table: Float[Tensor, "n d"]) -> Float[Tensor, "n_padded d"]:
-    """Return a table with rows of zeros up to a multiple of eight on a GPU, which multiplies others far slower."""
+    """Return a table with rows of zeros up to a multiple of eight on a GPU: other sizes are multiplied far slower."""
     return pad(table, (0, 0, 0, -len(table) % ALIGNED)) if table.is_cuda else table

@@ -24,7 +24,7 @@ class Linear(nn.Linear):
 
 
 class Filters(nn.Conv2d):
-    """A convolution; a GPU does it by a product, for which it need not bring maps into another order afterwards."""
+    """A convolution; on a GPU it is one product, after which no maps have to be reordered."""
 
     def __init__(
         self,
@@ -95,9 +95,9 @@ class Dropout2d(Dropout):
 
 
 class ChannelNorm(nn.BatchNorm1d):
-    """Batch normalisation of [b, channels, *size], which it reads and leaves with the channels of a place side by side.
+    """Batch normalisation of [b, channels, *size], computed with the channels of a place side by side.
 
-    Read channel by channel, as libraries do, few channels leave most of a GPU idle.
+    Channel by channel, as libraries do it, few channels leave most of a GPU idle.
     """
 
     def forward(self, maps: Float[Tensor, "b channels *size"]) -> Float[Tensor, "b channels *size"]:

@@ -1,4 +1,4 @@
-"""What models share that look at the neighbours of an entity.
+"""What models that look at an entity's neighbours have in common.
 
 An edge brings an entity the answer to one of its queries: of a triple (h, r, t), t arrives at h by direction r, and h
 arrives at t by direction r + R.
@@ -27,7 +27,7 @@ class GraphNetwork(Baseline):
 
 
 def _make_room(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any) -> None:
-    """Let a model of other edges, or of none, take those that were saved; a table of their size stays where it is."""
+    """Let a model of other edges, or of none, load those that were saved; a table of their size is kept."""
     for name, table in list(module.named_buffers(recurse=False)):
         if prefix + name in state and table.shape != state[prefix + name].shape:
             setattr(module, name, table.new_empty(state[prefix + name].shape))
@@ -47,7 +47,7 @@ def weighted_sum(
     offsets: Int[Tensor, " bags_and_one"],
     weights: Float[Tensor, " members"],
 ) -> Float[Tensor, "bags width"]:
-    """Return Σ w_m rows[m] over the members of every bag, without writing down what a member adds.
+    """Return Σ w_m rows[m] over the members of every bag, without keeping what each member adds.
 
     Gradients, of weights too, add up in a fixed order.
     """

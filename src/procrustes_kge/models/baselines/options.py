@@ -1,4 +1,4 @@
-"""Options of a model: what it is, as settings of training are how it learns."""
+"""Options of a model say what it is; settings of training say how it learns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from procrustes_kge.validation import check_choices, check_range, check_whole
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What every baseline has. A model adds fields of its own, and checks them when options are made."""
+    """Options that every baseline has. A model adds fields of its own, and checks them when options are made."""
 
     dim: Annotated[int, "numbers in an entity's vector"] = 200  # as ConvE, TuckER, InteractE and SACN have it
 
@@ -26,11 +26,11 @@ class ModelOptions:
 
 @dataclass(frozen=True)
 class DistanceOptions(ModelOptions):
-    """What a model has whose score is a margin minus a distance."""
+    """Options of a model whose score is a margin minus a distance."""
 
     margin: Annotated[float, "distance up to which an entity counts as an answer"] = 6.0  # RotatE's on WN18RR
 
     def __post_init__(self) -> None:
-        """Refuse a margin that is negative or out of all proportion."""
+        """Refuse a margin that is negative or far too large."""
         super().__post_init__()
         check_range(self, "margin", 1000)

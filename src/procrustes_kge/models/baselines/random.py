@@ -1,4 +1,4 @@
-"""Random numbers of a model's own: PyTorch's global generators are neither read nor moved."""
+"""Random numbers of a model's own: PyTorch's global generators are not used."""
 
 from __future__ import annotations
 

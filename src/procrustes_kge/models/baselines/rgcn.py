@@ -1,4 +1,4 @@
-"""R-GCN: an entity is what its neighbours make of it, each direction by a matrix of its own."""
+"""R-GCN: an entity's vector is computed from its neighbours, with a matrix for each direction."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ class RGCN(GraphNetwork):
     def received(
         self, points: Float[Tensor, "n d"], maps: Float[Tensor, "directions blocks width width"]
     ) -> Float[Tensor, "n d"]:
-        """Return Σ_r 1/deg Σ_j W_r x_j; in training some edges bring nothing, and the others more for it."""
+        """Return Σ_r 1/deg Σ_j W_r x_j; in training some edges are dropped, and the others scaled up."""
         sizes = self.offsets.diff()
         shares = sizes.repeat_interleave(sizes, output_size=len(self.senders)).to(points.dtype).reciprocal()
         sums = weighted_sum(points, self.senders, self.offsets, self.edge_drop(shares))
         maps = joined(maps)
         maps_of_tiles = rows(maps.flatten(1), self.tiles).unflatten(1, maps.shape[1:]).unbind(dim=1)
-        # Block after block: to treat them as one batch, all rows would be copied into its order and back.
+        # Block after block: as one batch, all rows would be copied into its order and back.
         parts = sums.view(-1, QUERIES_IN_TILE, sums.shape[1]).split(maps.shape[-1], dim=-1)
         mapped = torch.cat([part @ each for part, each in zip(parts, maps_of_tiles, strict=True)], dim=-1)
         return bag_sum(mapped.view(sums.shape), self.arriving, self.arrived)

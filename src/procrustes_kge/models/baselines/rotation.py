@@ -49,7 +49,7 @@ class RotatE(Baseline):
         return tables._replace(relations=tables.relations * (math.pi / self.half_circle))
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
-        """Return the angles of the rotations back."""
+        """Return the angles of the inverse rotations."""
         return -relations
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
@@ -66,7 +66,7 @@ class RotatE(Baseline):
 class OTE(Baseline):
     """An orthogonal matrix and scales per group of numbers: q_g = h_g diag(eˢ) Q (Tang et al., 2020).
 
-    Q are the orthonormalised rows of W. Heads are asked for by t_g diag(e⁻ˢ) Qᵀ, which is not quite the way back.
+    Q are the orthonormalised rows of W. Heads are asked for by t_g diag(e⁻ˢ) Qᵀ, which is not exactly the inverse.
     """
 
     @dataclass(frozen=True)
@@ -111,8 +111,8 @@ class OTE(Baseline):
 class RotH(Baseline):
     """Givens rotations between two translations in hyperbolic space: −d(q, t)² + b_h + b_t (Chami et al., 2020).
 
-    A relation has its own curvature c; entities are tangent vectors at the origin, carried there by exp₀. A query
-    carries its curvature and the bias of its head along, as its last two numbers.
+    A relation has its own curvature c; entities are tangent vectors at the origin, mapped into it by exp₀. The
+    last two numbers of a query are its curvature and the bias of its head.
     """
 
     @dataclass(frozen=True)
@@ -171,7 +171,7 @@ class RotH(Baseline):
 
 
 _ALMOST = 1e-5  # share of a row that is left of it, where the rest lies along others
-_TINY, _EDGE = 1e-15, 1e-5  # next to zero; how far from the rim of hyperbolic space points stay
+_TINY, _EDGE = 1e-15, 1e-5  # next to zero; how far from the boundary of hyperbolic space points stay
 
 
 def _rotated(vectors: Float[Tensor, "b d"], angles: Float[Tensor, "b planes"]) -> Float[Tensor, "b d"]:
@@ -182,14 +182,14 @@ def _rotated(vectors: Float[Tensor, "b d"], angles: Float[Tensor, "b planes"]) -
 
 
 def _carried(tangents: Float[Tensor, "b d"], curvature: Float[Tensor, "b 1"]) -> Float[Tensor, "b d"]:
-    """Return exp₀(u) = tanh(√c ‖u‖) u / (√c ‖u‖), kept off the rim."""
+    """Return exp₀(u) = tanh(√c ‖u‖) u / (√c ‖u‖), kept away from the boundary."""
     root = curvature.sqrt()
     reach = torch.tanh(root * torch.linalg.vector_norm(tangents, dim=1, keepdim=True)).clamp(max=1 - _EDGE) / root
     return reach * normalize(tangents, dim=1, eps=_TINY)
 
 
 def _added(left: Tensor, right: Tensor, c: Float[Tensor, "b 1"]) -> Float[Tensor, "b d"]:
-    """Return the Möbius sum x ⊕ y, kept off the rim."""
+    """Return the Möbius sum x ⊕ y, kept away from the boundary."""
     product, ours, theirs = (
         (one * other).sum(dim=1, keepdim=True) for one, other in ((left, right), (left, left), (right, right))
     )
@@ -205,7 +205,7 @@ def orthonormal_rows(matrices: Float[Tensor, "*batch n n"]) -> Float[Tensor, "*b
 
 
 class _GramSchmidt(torch.autograd.Function):
-    """W = L Q, with L lower triangular; its gradient needs one solve, where that of every step is hundreds of them.
+    """W = L Q, with L lower triangular; its gradient needs one solve, instead of hundreds of small steps.
 
     dW = dL Q + L dQ, and dQ Qᵀ is skew: its part above the diagonal is that of A = L⁻¹ dW Qᵀ, as L⁻¹ dL has none there.
     So ⟨P, dQ⟩ = ⟨triu(B − Bᵀ), A⟩ with B = P Qᵀ, and the gradient of W is L⁻ᵀ triu(B − Bᵀ) Q.

@@ -1,4 +1,4 @@
-"""SACN: neighbours are added up by the strength of their relation; then filters look over head and relation."""
+"""SACN: a sum over neighbours, weighted by the strength of their relation; then filters over head and relation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SACN(GraphNetwork):
         input_dropout: Annotated[float, "share of the filters' input left out in training"] = 0.0  # as published
         feature_dropout: Annotated[float, "share of the filters' output left out in training"] = 0.0  # by graph
         query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
-        graph_dropout: Annotated[float, "share of what neighbours say left out in training"] = 0.0  # differs by graph
+        graph_dropout: Annotated[float, "share of a layer's output left out in training"] = 0.0  # differs by graph
         edge_dropout: Annotated[float, "share of the edges left out in training"] = 0.0  # as published
 
         def __post_init__(self) -> None:

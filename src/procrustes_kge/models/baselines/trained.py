@@ -1,4 +1,4 @@
-"""A baseline that has learned: the counterpart of `Procrustes`."""
+"""A trained baseline: the counterpart of `Procrustes`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TrainedBaseline(Answering):
         return replace(self, module=copy.deepcopy(self.module).to(device))
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the tables that queries are asked of."""
+        """Return the tables that queries and scores are computed from."""
         return self.module.encode(graph)
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:

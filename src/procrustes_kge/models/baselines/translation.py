@@ -1,4 +1,4 @@
-"""Relations that move entities."""
+"""Relations that translate entities."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TransE(Baseline):
         self.draw_tables()
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
-        """Return the way back."""
+        """Return the inverse translations."""
         return -relations
 
     def encode(self, graph: Graph | None = None) -> Encoded:
