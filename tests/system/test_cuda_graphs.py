@@ -176,10 +176,7 @@ def test_other_warnings_of_a_step_are_passed_on(gpu):
     assert recorded.records
 
 
-on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
-
-
-@on_a_gpu
+@pytest.mark.gpu
 def test_a_gpu_replays_with_new_inputs_and_new_draws():
     step = RecordedStep(lambda some: some.sum() + torch.rand((), device="cuda"))
     found = [step(torch.full((4,), float(number), device="cuda")).item() - 4 * number for number in range(12)]
@@ -188,7 +185,7 @@ def test_a_gpu_replays_with_new_inputs_and_new_draws():
     assert len(set(found)) == 12
 
 
-@on_a_gpu
+@pytest.mark.gpu
 def test_a_gpu_draws_from_a_generator_as_if_nothing_were_recorded():
     def drawn(wrap):
         generator = torch.Generator("cuda").manual_seed(7)
@@ -200,7 +197,7 @@ def test_a_gpu_draws_from_a_generator_as_if_nothing_were_recorded():
     assert all(map(torch.equal, plain, recorded))
 
 
-@on_a_gpu
+@pytest.mark.gpu
 def test_a_gpu_goes_on_after_a_step_that_waits():
     step = RecordedStep(lambda some: some.sum() * some.max().item() * torch.rand((), device="cuda").ceil())
     with pytest.warns(RuntimeWarning, match="waits for the GPU"):
@@ -210,7 +207,7 @@ def test_a_gpu_goes_on_after_a_step_that_waits():
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
-@on_a_gpu
+@pytest.mark.gpu
 def test_a_gpu_sees_waiting_in_the_backward_pass_too():
     class Waiting(torch.autograd.Function):
         @staticmethod
