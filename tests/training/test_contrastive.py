@@ -253,7 +253,7 @@ ODD = {
 @main_ways
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_graphs_are_trained(kind, way):
-    graph, changes = ODD[kind], {"dim": 8, "segment": 4, "epochs": 2, "validate_every": 1}
+    graph, changes = ODD[kind], {"dim": 8, "segment": 4, "epochs": 2}
     if "negatives" in WAYS[way] and WAYS[way]["negatives"] != "none":
         if len(graph.entities) == 1:
             pytest.skip("a lone entity has no negatives")
