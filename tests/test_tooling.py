@@ -78,5 +78,5 @@ def test_tests_of_a_gpu_are_collected_where_little_is_installed():
     command = [sys.executable, "-c", LITTLE]
     said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=paths, check=False)
     assert said.returncode == 0, said
-    for name in ("test_cuda_graphs", "test_contrastive", "test_supervised", "test_full_batch", "test_procrustes"):
+    for name in ("test_on_a_gpu", "test_contrastive_trainer", "test_supervised", "test_procrustes"):
         assert f"{name}.py" in said.stdout, said
