@@ -225,8 +225,8 @@ class Counting:
     def trainer(self, part):
         return Counter(self.graph, self.losses.get(part))
 
-    def join(self, models):
-        return Joined(self.graph, list(models))
+    def join(self, trainers):
+        return Joined(self.graph, [trainer.model() for trainer in trainers])
 
 
 def numbers(model):

@@ -27,8 +27,6 @@ from toys import planted_model, random_graph, rotated_graph, same
 REAL_DATA = os.environ.get("PROCRUSTES_DATA")
 WAYS = {
     "all": {},
-    "scaled": {"translate": False},
-    "translated": {"scale": False},
     "rotated alone": {"translate": False, "scale": False},
     "unit": {"lengths": "unit", "relations": "positives"},
     "some": {"negatives": 20},
@@ -122,7 +120,7 @@ def test_restored_relations_are_at_least_as_likely_as_those_of_eq_3(way):
 
 
 def test_restored_relations_are_nearly_as_likely_as_the_trained_ones():
-    for way in ("all", "scaled", "translated", "rotated alone", "some"):
+    for way in ("all", "rotated alone", "some"):
         model, graph = contrasted(way)
         after, trained = losses_of(restored(model, graph), graph).sum(), losses_of(model, graph).sum()
         assert float(after) < 1.1 * float(trained)

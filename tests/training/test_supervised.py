@@ -283,7 +283,7 @@ def recordings(monkeypatch):
 @pytest.mark.gpu
 @pytest.mark.parametrize("way", LEARNERS)
 def test_replayed_steps_learn_planted_answers(way, recordings, monkeypatch):
-    graph, settings = rotated_graph(), replace(LEARNERS[way], device="cuda")
+    graph, settings = rotated_graph(), replace(LEARNERS[way], device="cuda", epochs=2 * LEARNERS[way].epochs)
     assert evaluate(train(graph, settings), graph).mrr > 0.8
     assert recordings
     monkeypatch.setattr(cuda_graphs, "WARM_UP", 10**9)

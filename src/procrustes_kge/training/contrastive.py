@@ -64,9 +64,9 @@ class Contrastive:
         """Return an untrained trainer of a group."""
         return ContrastiveTrainer(self.graph, self.batches, group_settings(self.settings, part), self.device)
 
-    def join(self, models: Iterator[Procrustes]) -> Procrustes:
+    def join(self, trainers: Iterator[ContrastiveTrainer]) -> Procrustes:
         """Return one model whose vectors are those of the groups side by side: its scores are the sum of theirs."""
-        return joined(list(models))
+        return joined(list(map(ContrastiveTrainer.model, trainers)))  # each is let go before the next is trained
 
 
 def group_settings(settings: ContrastSettings, group: int) -> ContrastSettings:

@@ -118,13 +118,15 @@ class FullBatch:
         most = max(min(self.segments_at_once(), size) for size in self.sizes)
         return Scratch(self.triples.fused, most, self.settings.segment, self.device)
 
-    def join(self, models: Iterator[Procrustes]) -> Procrustes:
+    def join(self, trainers: Iterator[SegmentsTrainer]) -> Procrustes:
         """Return one model of all segments, its relations solved once more, in float64."""
         settings, graph, done = self.settings, self.graph, 0
-        for model in models:
-            segments = model.vectors.shape[1]
-            self.vectors[:, done : done + segments] = model.vectors
-            done += segments
+        for trainer in trainers:
+            for block in trainer.blocks:
+                segments = len(block.vectors)
+                self.vectors[:, done : done + segments] = self.triples.in_graph_order(spherise(block.vectors))
+                done += segments
+            del trainer, block  # before the next is trained
         vectors = self.vectors[:, :done]
         rotations, translations = restore_relations(vectors, graph, settings.translate, settings.workers)
         return Procrustes(graph.entities, graph.relations, vectors, rotations, translations)

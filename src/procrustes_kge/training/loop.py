@@ -1,6 +1,6 @@
 """The one training loop: epochs, validation, stopping, divergence, memory and interrupts, for every method alike.
 
-    method(graph, settings) ─parts→ pilot: train, validate ─epochs→ other parts: train as long ─models→ join → model
+    method(graph, settings) ─parts→ pilot: train, validate ─epochs→ other parts: train as long ─trainers→ join → model
 
 A method cuts its work into parts, each trained through all its epochs before the next begins: blocks of segments (full
 batch), groups of numbers (contrastive), or the whole model (baselines). The first part is the pilot: it alone is ranked
@@ -32,7 +32,7 @@ from procrustes_kge.system.threads import over_cores
 from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.state import State, copied
 
-VALIDATION_TRIPLES = 1000  # enough to tell epochs apart; ranking more would cost more than training
+VALIDATION_TRIPLES = 2000  # enough to tell epochs apart; a pilot must gain clearly, for which half as many do
 CLEAR_GAIN = 1.005  # what a pilot must gain to move the stop: a part of a model peaks later than the whole
 HOPELESS = 2.0  # times the loss before the first step: no training recovers from there
 
@@ -64,7 +64,7 @@ class Trainer(Protocol[PartModel]):
 
 
 @runtime_checkable
-class Training(Protocol[Model]):
+class Training(Protocol[PartModel]):
     """What a method makes of a graph and settings: parts to train, and how their models become one."""
 
     @property
@@ -75,11 +75,11 @@ class Training(Protocol[Model]):
     def workers(self) -> int:
         """How many of the parts after the pilot to train at once, a thread each; 0: one after another, in this one."""
 
-    def trainer(self, part: int) -> Trainer[Model]:
+    def trainer(self, part: int) -> Trainer[PartModel]:
         """Return an untrained trainer of a part."""
 
-    def join(self, models: Iterator[Model]) -> Model:
-        """Return one model of the parts' models, which come one after another; perhaps not of all parts."""
+    def join(self, trainers: Iterator[Any]) -> PartModel:
+        """Return one model of parts that are trained when they are asked for; perhaps not of all."""
 
 
 @dataclass(frozen=True)
@@ -165,10 +165,10 @@ def check_trainable(graph: Graph) -> None:
         raise InputError(f"the graph {graph.name} has no training triples")
 
 
-def validation_mrr(model: LinkPredictor, graph: Graph, seed: int) -> float:
+def validation_mrr(model: LinkPredictor, graph: Graph, seed: int, most: int = VALIDATION_TRIPLES) -> float:
     """Return the two-sided MRR on a sample of the validation triples, the same one every time for a seed."""
     generator = torch.Generator().manual_seed(seed % 2**63)
-    sample = torch.randperm(len(graph.valid), generator=generator)[:VALIDATION_TRIPLES]
+    sample = torch.randperm(len(graph.valid), generator=generator)[:most]
     return (1 / rank(model, graph, graph.valid[sample]).realistic).mean().item()
 
 
@@ -186,7 +186,7 @@ class _Loop(Generic[Model]):
     def run(self) -> Learned[Model]:
         """Train all parts and join them."""
         try:
-            parts = _UntilDiverged(self.models())
+            parts = _UntilDiverged(self.trained())
             model = self.training.join(parts)
         finally:
             self.stopped.set()  # an interrupted training does not wait for its workers to finish
@@ -194,24 +194,26 @@ class _Loop(Generic[Model]):
             raise DivergedError(parts.problem, model)
         return Learned(model, self.epochs, tuple(self.curve))
 
-    def models(self) -> Iterator[Model]:
-        """Yield the model of each part."""
+    def trained(self) -> Iterator[Trainer[Model]]:
+        """Yield the trainer of each part when it is done."""
         workers, others = self.training.workers, range(1, len(self.training.sizes))
         yield self.pilot()
         give_back()  # the pilot needed more memory than the other parts will
         yield from over_cores(self.follow, others, workers, self.stopped.set) if workers else map(self.follow, others)
 
-    def pilot(self) -> Model:
-        """Train the first part, let validation choose the epochs, and return its model after as many."""
+    def pilot(self) -> Trainer[Model]:
+        """Train the first part, and let validation choose the epochs; the trainer goes back to the best."""
         trainer, schedule, best = self.training.trainer(0), self.schedule, _Best()
         chooses = schedule.patience > 0 and len(self.graph.valid) > 0
         # A part of a model peaks later than the whole, so it must gain something to move the stop.
-        margin = CLEAR_GAIN if len(self.training.sizes) > 1 else 1.0
+        margin, most = (
+            (CLEAR_GAIN, VALIDATION_TRIPLES // 2) if len(self.training.sizes) > 1 else (1.0, VALIDATION_TRIPLES)
+        )
         for epoch in range(1, schedule.epochs + 1):
             looks = schedule.validate_every > 0 and (epoch % schedule.validate_every == 0 or epoch == schedule.epochs)
             loss, mrr = self.train(trainer, epoch, best, looks or epoch == schedule.epochs), None
             if looks and len(self.graph.valid):
-                mrr = self.valid_mrr = validation_mrr(trainer.model(), self.graph, schedule.seed)
+                mrr = self.valid_mrr = validation_mrr(trainer.model(), self.graph, schedule.seed, most)
             if loss is not None:
                 self.curve.append(Point(epoch, loss, mrr))
             if looks:
@@ -224,17 +226,17 @@ class _Loop(Generic[Model]):
             self.epochs, self.valid_mrr = best.epoch, best.mrr
             self.done = 0
             self.tell(0, self.epochs, times=self.epochs)
-        return trainer.model()
+        return trainer
 
-    def follow(self, part: int) -> Model:
-        """Train another part for as many epochs as the pilot chose, and return its model."""
+    def follow(self, part: int) -> Trainer[Model]:
+        """Train another part for as many epochs as the pilot chose."""
         trainer, nothing = self.training.trainer(part), _Best()
         for epoch in range(1, self.epochs + 1):
             if self.stopped.is_set():
                 break
             self.train(trainer, epoch, nothing, epoch == self.epochs)
             self.tell(part, epoch)
-        return trainer.model()
+        return trainer
 
     def train(self, trainer: Trainer[Model], epoch: int, best: _Best, read: bool) -> float | None:
         """Train for an epoch and return the loss, if it is read, after seeing that training has not diverged."""
@@ -249,7 +251,7 @@ class _Loop(Generic[Model]):
         return self.loss
 
     def stop(self, trainer: Trainer[Model], epoch: int, best: _Best, loss: float) -> NoReturn:
-        """Say that training diverged, with the model that was last good, if there was one."""
+        """Say that training diverged, with the trainer as it was last good, if it was."""
         tried = self.schedule.learning_rate
         problem = (
             f"training diverged in epoch {epoch} of {self.schedule.epochs} (loss {loss:.4g}) with learning rate "
@@ -257,7 +259,7 @@ class _Loop(Generic[Model]):
         )
         if best.state:
             trainer.restore(best.state)
-        raise DivergedError(problem, trainer.model() if best.state else None)
+        raise DivergedError(problem, trainer if best.state else None)
 
     def tell(self, part: int, epoch: int, times: int = 1) -> None:
         """Report that a part has been trained for an epoch, or several, more."""
@@ -283,23 +285,23 @@ class _Best:
             self.state = copied(trainer.state())
 
 
-class _UntilDiverged(Iterator[Model]):
-    """The models of the parts; where one diverges, its last good model is the last, if it has any."""
+class _UntilDiverged(Iterator[Trainer[Any]]):
+    """The trainers of the parts; where one diverges, it is the last, as it was last good, if it was."""
 
-    def __init__(self, models: Iterator[Model]) -> None:
-        self.models, self.any = models, False
+    def __init__(self, trainers: Iterator[Trainer[Any]]) -> None:
+        self.trainers, self.any = trainers, False
         self.problem: str | None = None
 
-    def __next__(self) -> Model:
+    def __next__(self) -> Trainer[Any]:
         if self.problem is not None:
             raise StopIteration
         try:
-            model = next(self.models)
+            trainer = next(self.trainers)
         except DivergedError as error:
-            self.problem, model = str(error), error.model
-            if model is None and not self.any:
+            self.problem, trainer = str(error), error.model
+            if trainer is None and not self.any:
                 raise InputError(self.problem) from None
-            if model is None:
+            if trainer is None:
                 raise StopIteration from None
         self.any = True
-        return model
+        return trainer

@@ -64,9 +64,9 @@ class Supervised:
         """Return an untrained trainer."""
         return SupervisedTrainer(self.graph, self.settings, self.device)
 
-    def join(self, models: Iterator[TrainedBaseline]) -> TrainedBaseline:
+    def join(self, trainers: Iterator[SupervisedTrainer]) -> TrainedBaseline:
         """Return the one model, without its gradients."""
-        model = next(models)
+        model = next(trainers).model()
         model.module.zero_grad(set_to_none=True)
         return model
 

@@ -23,8 +23,10 @@ class RandomSource:
     def on(self, device: torch.device | str) -> torch.Generator:
         """Return the generator of a device; on another one of the same kind, it goes on where it was."""
         device = torch.device(device)
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", torch.cuda.current_device())
         generator = self._generators.get(device.type)
-        if generator is None or device.index not in (None, generator.device.index):
+        if generator is None or device != generator.device:
             state = self._restored.pop(device.type, None) if generator is None else generator.get_state()
             generator = torch.Generator(device).manual_seed(self.seed % 2**63)
             if state is not None:
