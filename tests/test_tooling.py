@@ -78,9 +78,5 @@ def test_tests_of_a_gpu_are_collected_where_little_is_installed():
     command = [sys.executable, "-c", LITTLE]
     said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=paths, check=False)
     assert said.returncode == 0, said
-<<<<<<< HEAD
     for name in ("test_contrastive_trainer", "test_cuda_graphs", "test_on_a_gpu", "test_procrustes", "test_supervised"):
-=======
-    for name in ("test_on_a_gpu", "test_contrastive_trainer", "test_supervised", "test_procrustes"):
->>>>>>> work-tests1
         assert f"{name}.py" in said.stdout, said
