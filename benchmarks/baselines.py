@@ -17,7 +17,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_origin, get_type_hints
 
-import records
+import result_files
 from procrustes_kge import InputError, read_graph, recipe
 from procrustes_kge.bench.table import Row, filled, missing, table_rows, trained
 from procrustes_kge.training.recipes import Settings, has_setting
@@ -62,7 +62,7 @@ def remember(found: dict[str, Any], folder: Path) -> None:
     """Add a try to those that were made before."""
     file = folder / "tried.json"
     before = json.loads(file.read_text(encoding="utf-8"))["tries"] if file.exists() else []
-    records.write("tried", {"tries": [*before, found]}, folder)
+    result_files.write("tried", {"tries": [*before, found]}, folder)
 
 
 def main() -> None:
@@ -79,8 +79,8 @@ def main() -> None:
         help="settings to change, such as 'dim=500 epochs=30': look at validation alone",
     )
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--folder", type=Path, default=records.RESULTS)
-    parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
+    parser.add_argument("--folder", type=Path, default=result_files.RESULTS)
+    parser.add_argument("--commit", default=result_files.commit(), help="what to record where there is no git")
     arguments = parser.parse_args()
     try:
         rows = table_rows(arguments.rows) if arguments.rows else missing(table_rows(), arguments.folder)

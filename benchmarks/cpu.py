@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-import records
+import result_files
 from procrustes_kge import FitSettings, evaluate, fit, read_graph
 from procrustes_kge.bench.speed import by_pykeen
 from procrustes_kge.bench.table import trained
@@ -30,13 +30,18 @@ def main() -> None:
     evaluate(model, graph)
     ranking = time.perf_counter() - started
     rotate = dict(zip(("epoch", "rank_100_triples"), (each.seconds for each in by_pykeen(graph)), strict=True))
-    print(records.row("fast --dim 500, wn18rr", reports))
+    print(result_files.row("fast --dim 500, wn18rr", reports))
     seconds = [round(report["footprint"]["seconds"], 1) for report in reports]
     print(f"training               {seconds} s")
     print(f"ranking the test set   {ranking:.1f} s for {len(graph.test):,} triples")
     print(f"PyKEEN RotatE, d 200   {rotate['epoch']:.1f} s an epoch, {rotate['rank_100_triples']:.1f} s to rank 100")
-    content = {"commit": records.commit(), "runs": reports, "ranking_seconds": ranking, "pykeen_rotate_seconds": rotate}
-    records.write("cpu-wn18rr-d500", content)
+    content = {
+        "commit": result_files.commit(),
+        "runs": reports,
+        "ranking_seconds": ranking,
+        "pykeen_rotate_seconds": rotate,
+    }
+    result_files.write("cpu-wn18rr-d500", content)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import records
+import result_files
 from procrustes_kge import TrainSettings, read_graph, recipe
 from procrustes_kge.runs.experiment import experiment
 from procrustes_kge.runs.report import device_name
@@ -28,8 +28,8 @@ def main() -> None:
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help=f"all of {', '.join(DATASETS)} if none is named")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--folder", type=Path, default=records.RESULTS)
-    parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
+    parser.add_argument("--folder", type=Path, default=result_files.RESULTS)
+    parser.add_argument("--commit", default=result_files.commit(), help="what to record where there is no git")
     arguments = parser.parse_args()
     device = choose_device(arguments.device)
     rows: list[dict[str, Any]] = []
@@ -58,7 +58,7 @@ def main() -> None:
                 flush=True,
             )
             about = {"commit": arguments.commit, "device": device_name(device), "rows": rows}
-            records.write(f"default-{device.type}", about, arguments.folder)
+            result_files.write(f"default-{device.type}", about, arguments.folder)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-import records
+import result_files
 from procrustes_kge import FitSettings, fit, read_graph
 from procrustes_kge.runs.report import device_name
 
@@ -53,7 +53,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", nargs="?", default="wn18rr")
     parser.add_argument("--dim", type=int, help="measure this size alone, and print its bytes")
-    parser.add_argument("--folder", type=Path, default=records.RESULTS)
+    parser.add_argument("--folder", type=Path, default=result_files.RESULTS)
     arguments = parser.parse_args()
     if arguments.dim:
         print(own_peak(arguments.dataset, arguments.dim))
@@ -64,8 +64,8 @@ def main() -> None:
         found[dim] = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         print(f"{arguments.dataset}, dim {dim:,}: {found[dim] / 1e6:,.0f} MB beyond the table", flush=True)
     print(f"{found[DIMS[1]] / found[DIMS[0]]:.2f} times")
-    about = {"commit": records.commit(), "device": device_name(torch.device("cpu")), "bytes": found}
-    records.write(f"memory-cpu-{arguments.dataset}", about, arguments.folder)
+    about = {"commit": result_files.commit(), "device": device_name(torch.device("cpu")), "bytes": found}
+    result_files.write(f"memory-cpu-{arguments.dataset}", about, arguments.folder)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import records
+import result_files
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.system.machine import processor_name
 
@@ -70,12 +70,12 @@ def main() -> None:
     for row in rows:
         print(f"{row['file']:<16} {row['megabytes']:>7} {row['seconds']:>9}")
     record = {
-        "commit": records.commit(),
+        "commit": result_files.commit(),
         "device": f"{processor_name()}, Python {platform.python_version()}",
         "protocol": f"{arguments.triples} generated triples, seed 0, best of {arguments.repeats}",
         "formats": rows,
     }
-    records.write("reading", record)
+    result_files.write("reading", record)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import records
+import result_files
 from procrustes_kge import read_graph
 from procrustes_kge.bench.table import repeated
 
@@ -33,8 +33,8 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"all of {', '.join(ROWS)} where none is named")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--folder", type=Path, default=records.RESULTS)
-    parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
+    parser.add_argument("--folder", type=Path, default=result_files.RESULTS)
+    parser.add_argument("--commit", default=result_files.commit(), help="what to record where there is no git")
     arguments = parser.parse_args()
     known = {**ROWS, **ON_THE_CPU}
     if unknown := set(arguments.rows) - set(known):
@@ -44,8 +44,8 @@ def main() -> None:
         dataset, chosen, changes = known[name]
         graph, device = read_graph(dataset), "cpu" if name in ON_THE_CPU else arguments.device
         reports = repeated(graph, chosen, arguments.seeds, device, **changes)
-        records.write(name, {"commit": arguments.commit, "runs": reports}, arguments.folder)
-        lines.append(records.row(name, reports))
+        result_files.write(name, {"commit": arguments.commit, "runs": reports}, arguments.folder)
+        lines.append(result_files.row(name, reports))
         print(lines[-1], flush=True)
     print("\n".join(["", "two-sided test MRR, mean of the seeds", *lines]))
 

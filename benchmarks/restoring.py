@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import records
+import result_files
 from procrustes_kge import ContrastSettings, Procrustes, evaluate, learn, read_graph, recipe
 from procrustes_kge.runs.report import device_name
 from procrustes_kge.system.devices import choose_device
@@ -29,8 +29,8 @@ def main() -> None:
     parser.add_argument("datasets", nargs="*", metavar="DATASET", help=f"all of {', '.join(DATASETS)} if none is named")
     parser.add_argument("--dim", type=int, default=100)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--folder", type=Path, default=records.RESULTS)
-    parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
+    parser.add_argument("--folder", type=Path, default=result_files.RESULTS)
+    parser.add_argument("--commit", default=result_files.commit(), help="what to record where there is no git")
     arguments = parser.parse_args()
     rows: list[dict[str, Any]] = []
     for dataset in arguments.datasets or DATASETS:
@@ -52,7 +52,7 @@ def main() -> None:
         )
         print(f"{dataset:<12}valid MRR {trained:.4f} trained, {restored:.4f} restored in {seconds:.1f} s", flush=True)
         about = {"commit": arguments.commit, "device": device_name(choose_device(arguments.device)), "rows": rows}
-        records.write("restoring", about, arguments.folder)
+        result_files.write("restoring", about, arguments.folder)
 
 
 if __name__ == "__main__":

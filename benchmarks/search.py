@@ -20,7 +20,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-import records
+import result_files
 from procrustes_kge import Graph, read_graph, recipe
 from procrustes_kge.runs.experiment import experiment
 from procrustes_kge.runs.report import device_name
@@ -147,8 +147,8 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="*", default=["wn18rr", "fb15k-237"])
     parser.add_argument("--dim", type=int, default=DIM)
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--folder", type=Path, default=records.RESULTS)
-    parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
+    parser.add_argument("--folder", type=Path, default=result_files.RESULTS)
+    parser.add_argument("--commit", default=result_files.commit(), help="what to record where there is no git")
     arguments = parser.parse_args()
     for dataset in arguments.datasets:
         graph = read_graph(dataset)
@@ -168,7 +168,7 @@ def main() -> None:
                 trials.append({"change": change, **trial(graph, base, change)})
                 print(f"{study} {dataset} {trials[-1]}", flush=True)
                 name = f"search-{study.replace('+', '-')}-{graph.name}"
-                records.write(name, {**about, "trials": trials}, arguments.folder)
+                result_files.write(name, {**about, "trials": trials}, arguments.folder)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-import records
+import result_files
 from procrustes_kge import read_graph
 from procrustes_kge.bench.speed import Timing, speed, started_training
 from procrustes_kge.graphs.graph import Graph, Vocabulary
@@ -101,8 +101,8 @@ def main() -> None:
     growing = parser.add_mutually_exclusive_group()
     growing.add_argument("--no-growth", action="store_true")
     growing.add_argument("--growth-alone", action="store_true")
-    parser.add_argument("--folder", type=Path, default=records.RESULTS)
-    parser.add_argument("--commit", default=records.commit(), help="what to record where there is no git")
+    parser.add_argument("--folder", type=Path, default=result_files.RESULTS)
+    parser.add_argument("--commit", default=result_files.commit(), help="what to record where there is no git")
     arguments = parser.parse_args()
     device = choose_device(arguments.device)
     about = {"commit": arguments.commit, "device": device_name(device)}
@@ -114,9 +114,9 @@ def main() -> None:
             done.append(timing.as_dict())
             print(timing, flush=True)
             found = {**about, "dataset": dataset, "rates": asdict(rates), "timings": done}
-            records.write(f"speed-{device.type}-{dataset}", found, arguments.folder)
+            result_files.write(f"speed-{device.type}-{dataset}", found, arguments.folder)
     if not arguments.no_growth:
-        records.write(
+        result_files.write(
             f"growth-{device.type}",
             {**about, "sizes": SIZES, "rounds": ROUNDS, "together": TOGETHER, **growth(arguments.device)},
             arguments.folder,

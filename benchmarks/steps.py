@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import records
+import result_files
 from procrustes_kge import FitSettings, read_graph
 from procrustes_kge.models.ranking import PROTOCOL, figure
 from procrustes_kge.runs.experiment import experiment
@@ -32,8 +32,8 @@ OPTIMISERS: dict[str, list[dict[str, Any]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dim", type=int, default=2000)
-    parser.add_argument("--folder", type=Path, default=records.RESULTS)
-    parser.add_argument("--commit", default=records.commit())
+    parser.add_argument("--folder", type=Path, default=result_files.RESULTS)
+    parser.add_argument("--commit", default=result_files.commit())
     arguments = parser.parse_args()
     rows = []
     for dataset, tries in OPTIMISERS.items():
@@ -62,7 +62,7 @@ def main() -> None:
                 )
     device = device_name(choose_device("auto"))
     content = {"commit": arguments.commit, "device": device, "protocol": PROTOCOL, "dim": arguments.dim, "rows": rows}
-    records.write("steps", content, arguments.folder)
+    result_files.write("steps", content, arguments.folder)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from statistics import mean
 from typing import Any
 
-import records
+import result_files
 from procrustes_kge.bench.paper import DATASETS
 from procrustes_kge.bench.table import MISSING, Row, as_markdown, read_line, table_rows
 from procrustes_kge.models.ranking import figure
@@ -78,7 +78,7 @@ def best_table() -> str:
     for recipe, (*published, by) in BEST.items():
         cells = [Row(recipe, "wn18rr").title]
         for dataset, theirs in zip(("wn18rr", "fb15k-237"), published, strict=True):
-            found = read_line(Row(recipe, dataset), records.RESULTS).figures
+            found = read_line(Row(recipe, dataset), result_files.RESULTS).figures
             short = found is not None and found.mrr < theirs - SHORT
             cells += [(figure(found.mrr) if found else MISSING) + (" ▾" if short else ""), figure(theirs)]
         lines.append(f"| {' | '.join([*cells, by])} |")
@@ -88,11 +88,11 @@ def best_table() -> str:
 def tried_table() -> str:
     """Return, in Markdown, the validation MRR of what was tried with the baselines, row after row of the table."""
     lines = ["| validation MRR | changed | then | the row has |", "|---|---|---|---|"]
-    tries = json.loads((records.RESULTS / "tried.json").read_text(encoding="utf-8"))["tries"]
+    tries = json.loads((result_files.RESULTS / "tried.json").read_text(encoding="utf-8"))["tries"]
     for row in table_rows():
         for each in (each for each in tries if each["row"] == row.name):
-            words = _flags(records.renamed(each["changes"]))
-            kept = json.loads(row.file(records.RESULTS).read_text(encoding="utf-8"))["runs"][0]
+            words = _flags(result_files.renamed(each["changes"]))
+            kept = json.loads(row.file(result_files.RESULTS).read_text(encoding="utf-8"))["runs"][0]
             mrrs = [f"{mrr:.4f}".lstrip("0") for mrr in (each["valid_mrr"], kept["metrics"]["valid"]["mrr"])]
             lines.append(f"| {DATASETS[row.dataset]}, {row.title} | {words} | {' | '.join(mrrs)} |")
     return "\n".join(lines)
@@ -107,7 +107,7 @@ def results_table() -> str:
     for name, dataset, recipe, flags in ROWS:
         command, printed = f"procrustes train {dataset} --recipe {recipe}{flags}", Row(recipe, dataset).printed
         paper = figure(printed.mrr) if printed else ""
-        runs = json.loads((records.RESULTS / f"{name}.json").read_text(encoding="utf-8"))["runs"]
+        runs = json.loads((result_files.RESULTS / f"{name}.json").read_text(encoding="utf-8"))["runs"]
         test = [run["metrics"]["test"] for run in runs]
         figures = [_mean(test, key) for key in ("mrr", "hits@1", "hits@3", "hits@10")]
         sides = [_mean([view[side] for view in test], "mrr") for side in ("tail", "head")]
@@ -120,12 +120,12 @@ def results_table() -> str:
 
 def paper_table() -> str:
     """Return the paper's table with our figures in Markdown."""
-    return as_markdown(read_line(row, records.RESULTS) for row in table_rows())
+    return as_markdown(read_line(row, result_files.RESULTS) for row in table_rows())
 
 
 def default_table() -> str:
     """Return, in Markdown, the validation MRR of two recipes within a minute on the CPU."""
-    content = json.loads((records.RESULTS / "default-cpu.json").read_text(encoding="utf-8"))
+    content = json.loads((result_files.RESULTS / "default-cpu.json").read_text(encoding="utf-8"))
     lines = ["| within a minute | `fast` | `accurate` |", "|---|---|---|"]
     found: dict[str, dict[str, str]] = {}
     for row in content["rows"]:
@@ -137,7 +137,7 @@ def default_table() -> str:
 
 def restoring_table() -> str:
     """Return, in Markdown, the validation MRR as trained and with rotations computed from the rest."""
-    content = json.loads((records.RESULTS / "restoring.json").read_text(encoding="utf-8"))
+    content = json.loads((result_files.RESULTS / "restoring.json").read_text(encoding="utf-8"))
     lines = ["| validation MRR | as trained | rotations restored | seconds |", "|---|---|---|---|"]
     for row in content["rows"]:
         cells = [row["dataset"], figure(row["trained"]), figure(row["restored"]), f"{row['seconds']:.1f}"]
@@ -147,7 +147,7 @@ def restoring_table() -> str:
 
 def speed_table(device: str, dataset: str) -> str:
     """Return, in Markdown, timings beside their floors."""
-    content = json.loads((records.RESULTS / f"speed-{device}-{dataset}.json").read_text(encoding="utf-8"))
+    content = json.loads((result_files.RESULTS / f"speed-{device}-{dataset}.json").read_text(encoding="utf-8"))
     lines = ["| work | seconds | GB | GFLOP | floor | ratio | |", "|---|---|---|---|---|---|---|"]
     for timing in content["timings"]:
         counted = [f"{timing[key] / 1e9:.3g}" for key in ("bytes", "operations")]
@@ -164,7 +164,7 @@ def speed_table(device: str, dataset: str) -> str:
 
 def growth_table(device: str) -> str:
     """Return, in Markdown, the milliseconds of an epoch as each size doubles, and each doubling by each clock."""
-    content = json.loads((records.RESULTS / f"growth-{device}.json").read_text(encoding="utf-8"))
+    content = json.loads((result_files.RESULTS / f"growth-{device}.json").read_text(encoding="utf-8"))
     clocks = {"doublings": "each doubling", "processor_doublings": "of the processor's seconds"}
     judged = {title: content[name] for name, title in clocks.items() if name in content}
     heading = ["ms an epoch", *(f"× {size}" for size in content["sizes"]), *judged]
@@ -183,7 +183,7 @@ def _milliseconds(seconds: float) -> str:
 
 def memory_table(device: str, dataset: str) -> str:
     """Return, in Markdown, the memory of a training for two lengths of vectors."""
-    content = json.loads((records.RESULTS / f"memory-{device}-{dataset}.json").read_text(encoding="utf-8"))
+    content = json.loads((result_files.RESULTS / f"memory-{device}-{dataset}.json").read_text(encoding="utf-8"))
     sizes = content["bytes"]
     lines = [f"| {' | '.join(f'--dim {dim}' for dim in sizes)} |", "|---" * len(sizes) + "|"]
     return "\n".join([*lines, f"| {' | '.join(f'{size / 1e6:.0f} MB' for size in sizes.values())} |"])
@@ -195,11 +195,11 @@ def search_table(study: str) -> str:
     found: dict[str, dict[str, str]] = {}
     datasets = ("wn18rr", "fb15k-237")
     for dataset in datasets:
-        file = records.RESULTS / f"search-{study.replace('+', '-')}-{dataset}.json"
+        file = result_files.RESULTS / f"search-{study.replace('+', '-')}-{dataset}.json"
         content = json.loads(file.read_text(encoding="utf-8"))
-        starts.append(records.renamed(content["settings"]))
+        starts.append(result_files.renamed(content["settings"]))
         for trial in content["trials"]:
-            cells = found.setdefault(json.dumps(records.renamed(trial["change"])), {})
+            cells = found.setdefault(json.dumps(result_files.renamed(trial["change"])), {})
             cells[dataset] = f"{figure(trial['valid_mrr'])} in {trial['seconds']:.1f} s"
     lines = ["| | WN18RR | FB15k-237 |", "|---|---|---|"]
     for key, cells in found.items():
@@ -215,10 +215,10 @@ def search_table(study: str) -> str:
 
 def steps_table() -> str:
     """Return, in Markdown, the validation MRR of each optimiser, with and without a translation, and after how long."""
-    rows = json.loads((records.RESULTS / "steps.json").read_text(encoding="utf-8"))["rows"]
+    rows = json.loads((result_files.RESULTS / "steps.json").read_text(encoding="utf-8"))["rows"]
     heading: list[str] = []
     found: dict[str, list[str]] = {}
-    for row in map(records.renamed, rows):
+    for row in map(result_files.renamed, rows):
         where = f"{DATASETS[row['dataset']]}, `{'h Q + b' if row['translate'] else 'h Q'}`"
         heading += [] if where in heading else [where]
         found.setdefault(row["optimiser"], []).append(f"{figure(row['valid_mrr'])} after {row['epochs']} epochs")

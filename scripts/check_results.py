@@ -17,7 +17,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import records  # noqa: E402
+import result_files  # noqa: E402
 import tables  # noqa: E402
 from procrustes_kge.bench.paper import DATASETS  # noqa: E402
 from procrustes_kge.bench.table import Row, table_rows  # noqa: E402
@@ -54,7 +54,7 @@ def recipe_problems() -> Iterator[str]:
     for row in table_rows():
         if row.recipe not in PUBLISHED:
             continue
-        for run in json.loads(row.file(records.RESULTS).read_text(encoding="utf-8"))["runs"]:
+        for run in json.loads(row.file(result_files.RESULTS).read_text(encoding="utf-8"))["runs"]:
             yield from _differences(row, run["settings"])
 
 
@@ -62,7 +62,7 @@ def _differences(row: Row, settings: dict[str, Any]) -> Iterator[str]:
     wanted = values_of(PUBLISHED[row.recipe][list(DATASETS).index(row.dataset)])
     unused = {"device", "seed", *(["regularisation"] if wanted["regulariser"] == "none" else [])}
     unused |= ALL_OPTIONS - wanted.keys()  # older files have the options of every model
-    for name, value in records.renamed(settings).items():
+    for name, value in result_files.renamed(settings).items():
         if name not in unused and value != wanted.get(name):
             yield f"{row.name}: trained with {name} {value}, but its recipe has {wanted.get(name)}; train the row again"
 
