@@ -144,11 +144,11 @@ def test_a_page_is_what_the_result_files_give_or_is_named_and_mended(script, mon
 
 
 def test_older_files_are_read_by_the_names_of_today(script):
-    records = script("records")
+    result_files = script("result_files")
     old = {"against": "labels", "loss": "logistic", "step": "adam", "rate_decay": 0.9, "dim": 5}
     new = result_files.renamed(old)
     assert new == {"negatives": "kvsall", "loss": "sigmoid", "optimiser": "adam", "learning_rate_decay": 0.9, "dim": 5}
     assert result_files.renamed(new) == new
     today = ALL_OPTIONS.union(*({field.name for field in fields(kind)} for kind in METHODS.values()))
-    assert today.isdisjoint(records.OLD_NAMES)
-    assert today.issuperset(records.OLD_NAMES.values())
+    assert today.isdisjoint(result_files.OLD_NAMES)
+    assert today.issuperset(result_files.OLD_NAMES.values())
