@@ -58,14 +58,7 @@ def read_graph(
 
 def _split_files(folder: Path) -> dict[str, Path]:
     """Return the files of a folder that are named after the splits; `dev` is another word for valid."""
-    words = {
-        "train": "train",
-        "valid": "valid",
-        "validation": "valid",
-        "dev": "valid",
-        "val": "valid",
-        "test": "test",
-    }
+    words = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
     found: dict[str, Path] = {}
     for file in sorted(folder.iterdir()):
         split = words.get(file.name.split(".")[0].lower())
@@ -96,8 +89,7 @@ def _columns_of(source: Any) -> formats.Columns:
             raise InputError(f"{source!r} given, expected a name, a path, a frame, or rows of (head, relation, tail)")
         rows = list(rows)
         wrong = next(
-            (row for row in rows if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 3),
-            None,
+            (row for row in rows if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 3), None
         )
         if wrong is not None:
             raise InputError(f"a row {wrong!r}, expected three values (head, relation, tail)")
@@ -141,11 +133,7 @@ def _encode(name: str, columns: Mapping[str, formats.Columns], labels: Mapping[s
             note = f"{formats.counted(dropped, 'duplicate triple')} dropped"
             notes.append(f"{split}: {note}" if len(columns) > 1 else note)
     return Graph(
-        name,
-        Vocabulary(entities, "entity", labels),
-        Vocabulary(relations, "relation"),
-        **triples,
-        notes=tuple(notes),
+        name, Vocabulary(entities, "entity", labels), Vocabulary(relations, "relation"), **triples, notes=tuple(notes)
     )
 
 
