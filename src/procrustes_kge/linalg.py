@@ -107,6 +107,12 @@ def starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
+def numbered(sizes: Int[Tensor, " bags"], members: int | None = None) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
+    """Return the bag of every member and its number in it; a GPU need not be waited for where `members` is known."""
+    bags = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=members)
+    return bags, torch.arange(len(bags), device=sizes.device) - (sizes.cumsum(0) - sizes)[bags]
+
+
 def run_sum(rows: Float[Tensor, "rows width"], offsets: Int[Tensor, " runs_and_one"]) -> Float[Tensor, "runs width"]:
     """Return Σ rows[offsets[i] : offsets[i+1]] for every run i of rows that follow each other."""
     return bag_sum(rows, torch.arange(len(rows), device=rows.device), offsets)
@@ -118,9 +124,8 @@ def cut(sizes: Int[Tensor, " bags"], most: int) -> tuple[Int[Tensor, " pieces_an
     Return where the members of each piece start, and where the pieces of each bag do.
     """
     pieces = (sizes + most - 1) // most
-    offsets, bags = starts(pieces), torch.arange(len(sizes), device=sizes.device).repeat_interleave(pieces)
-    places = torch.arange(len(bags), device=sizes.device) - offsets[bags]
-    return torch.cat([starts(sizes)[bags] + places * most, sizes.sum()[None]]), offsets
+    bags, places = numbered(pieces)
+    return torch.cat([starts(sizes)[bags] + places * most, sizes.sum()[None]]), starts(pieces)
 
 
 def tiled(sizes: Int[Tensor, " bags"], height: int) -> tuple[Int[Tensor, " members"], Int[Tensor, " tiles"]]:
@@ -131,9 +136,8 @@ def tiled(sizes: Int[Tensor, " bags"], height: int) -> tuple[Int[Tensor, " membe
     tiles = (sizes + height - 1) // height
     # Padding moves the members of a bag down by what the bags before it were padded with.
     moved = (tiles.cumsum(0) - tiles) * height - (sizes.cumsum(0) - sizes)
-    moved = torch.repeat_interleave(moved, sizes)
-    bags = torch.arange(len(sizes), device=sizes.device)
-    return torch.arange(len(moved), device=sizes.device) + moved, torch.repeat_interleave(bags, tiles)
+    moved, bags = moved.repeat_interleave(sizes), torch.arange(len(sizes), device=sizes.device)
+    return torch.arange(len(moved), device=sizes.device) + moved, bags.repeat_interleave(tiles)
 
 
 def principal_components(
@@ -148,6 +152,5 @@ def principal_components(
     variances = variances.clamp_min(0)  # rounding leaves directions without any a little below
     order = variances.argsort(descending=True)[:count]
     directions = directions[:, order]
-    largest = directions.abs().argmax(dim=0)
-    directions = directions * directions.gather(0, largest[None]).sign()
+    directions = directions * directions.gather(0, directions.abs().argmax(dim=0)[None]).sign()
     return centred @ directions, variances[order] / variances.sum().clamp_min(torch.finfo(variances.dtype).tiny)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from procrustes_kge.graphs.graph import SPLITS, Graph
 from procrustes_kge.graphs.queries import LARGEST, Queries, group_by_query
+from procrustes_kge.linalg import numbered
 
 _made: WeakKeyDictionary[Graph, KnownAnswers] = WeakKeyDictionary()
 _lock = Lock()
@@ -72,10 +73,8 @@ class KnownAnswers:
     ) -> tuple[Int[Tensor, " found"], Int[Tensor, " found"]]:
         """Return (row, answer) for every known answer of every query in the batch, rows ascending."""
         numbers = self._numbers(entities, directions)
-        first, counts = self.queries.offsets[numbers], self._counts[numbers]
-        rows = torch.repeat_interleave(torch.arange(len(numbers), device=numbers.device), counts)
-        within = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
-        return rows, self.queries.answers[first[rows] + within]
+        rows, within = numbered(self._counts[numbers])
+        return rows, self.queries.answers[self.queries.offsets[numbers][rows] + within]
 
     def count(self, entities: Int[Tensor, " b"], directions: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
         """Return how many answers of each query are known."""
