@@ -108,9 +108,8 @@ def _decode(data: bytes, where: str) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{where}: is UTF-16 text, expected UTF-8; convert it with iconv -f utf-16 -t utf-8")
     data = data.removeprefix(codecs.BOM_UTF8)
-    binary = InputError(
-        f"{where}: looks binary, expected text; name the file by its format, one of {' '.join(SUFFIXES)}"
-    )
+    formats = " ".join(SUFFIXES)
+    binary = InputError(f"{where}: looks binary, expected text; name the file by its format, one of {formats}")
     if b"\0" in data:
         raise binary
     try:
@@ -268,14 +267,12 @@ def _advice(text: str, line: str, separator: str, columns: int) -> str:
         if other != separator and other in line and _share_of_triples(tested, other) == 1.0:
             shown = "tab" if other == "\t" else repr(other)
             return f"is the separator a {word}? try --separator {shown}"
-    if columns == 1 and len(line.split()) > 3:
+    if (columns == 1 and len(line.split()) > 3) or (columns > 3 and separator == " "):
         return "names with spaces in them need tabs between the columns"
     if columns < 3:
         return "complete the line or remove it"
     if separator in QUOTING_SEPARATORS:
         return f"put names with {separator!r} in them in quotation marks, or remove the other columns"
-    if separator == " ":
-        return "names with spaces in them need tabs between the columns"
     return "keep only the columns of head, relation and tail, for example with cut -f1-3"
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -73,26 +74,15 @@ class DirectionRows:
         answers, offsets = _stacked(queries.answers, entities, segments), starts(counts)
         maps = _stacked(tiles, relations, segments)
         rows = max(1, chunk // height) * height
-        firsts = range(0, len(counts), rows)
-        cuts = offsets[[*firsts, len(counts)]].tolist()
-
-        def cut(number: int, first: int) -> Chunk:
-            last = min(first + rows, len(counts))
+        ends = [*range(0, len(counts), rows), len(counts)]
+        chunks = []
+        for (first, last), (begin, end) in zip(pairwise(ends), pairwise(offsets[ends].tolist()), strict=True):
             here, of_tiles = slice(first, last), slice(first // height, last // height)
-            return Chunk(
-                *(here, of_tiles, asked[here]),
-                answers=answers[cuts[number] : cuts[number + 1]],
-                offsets=offsets[first : last + 1] - cuts[number],
-                counts=counts[here].view(-1, height),
-                maps=maps[of_tiles],
+            its_offsets, its_counts = offsets[first : last + 1] - begin, counts[here].view(-1, height)
+            chunks.append(
+                Chunk(here, of_tiles, asked[here], answers[begin:end], its_offsets, its_counts, maps[of_tiles])
             )
-
-        return cls(
-            asked=asked,
-            counts=counts,
-            bags=starts(torch.bincount(tiles, minlength=relations).repeat(segments)),
-            chunks=[cut(number, first) for number, first in enumerate(firsts)],
-        )
+        return cls(asked, counts, starts(torch.bincount(tiles, minlength=relations).repeat(segments)), chunks)
 
     @property
     def tiles(self) -> int:
@@ -115,8 +105,8 @@ class Relations(NamedTuple):
 
     def weighted(self, weights: Float[Tensor, "segments relations"]) -> Relations:
         """Return the maps, each times the weight of its relation."""
-        shifts = (None if shift is None else weights[..., None] * shift for shift in (self.translations, self.back))
-        translations, back = shifts
+        old = self.translations, self.back
+        translations, back = (None if shift is None else weights[..., None] * shift for shift in old)
         return Relations(weights[..., None, None] * self.rotations, translations, self.residuals, back)
 
 
@@ -146,14 +136,9 @@ class RelationalMatrices:
     ) -> RelationalMatrices:
         """Arrange triples, on the device where they are."""
         queries = group_by_query(triples, entities, relations, distinct=False)
-        # A GPU has no use for chunks: it would wait for each to start.
-        sizes = (
-            entities,
-            relations,
-            segments,
-            height,
-            2 * len(triples) * segments * height if triples.is_cuda else chunk,
-        )
+        if triples.is_cuda:  # a GPU has no use for chunks: it would wait for each to start
+            chunk = 2 * len(triples) * segments * height
+        sizes = (entities, relations, segments, height, chunk)
         tails, heads = (DirectionRows.of(side, *sizes) for side in queries.by_side(relations))
         real = torch.cat([tails.counts, heads.counts]) > 0
         receiver = torch.cat([tails.asked, heads.asked])[real]
@@ -194,9 +179,7 @@ class RelationalMatrices:
 
     def _moments(
         self, vectors: Float[Tensor, "segments entities width"], translate: bool
-    ) -> tuple[
-        Float[Tensor, "segments relations width width"], tuple[Float[Tensor, "segments relations width"], ...] | None
-    ]:
+    ) -> tuple[Float[Tensor, "s relations width width"], tuple[Float[Tensor, "s relations width"], ...] | None]:
         """Return M = Σ x_qᵀ A_q of each relation and, if asked to translate, the sums of its heads and of its tails."""
         side, points, width = self.asking_tails, vectors.flatten(0, 1), vectors.shape[-1]
         products = points.new_empty(side.tiles, width, width)

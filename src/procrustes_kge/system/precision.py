@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -59,24 +59,21 @@ _ON_THE_CPU = _precision_of(torch.backends.mkldnn.matmul)  # type: ignore[attr-d
 
 
 @contextmanager
-def exact_products() -> Iterator[None]:
+def _products(precision: str, switches: Iterable[Switch[str]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for switch in switches:
+            stack.enter_context(switch.wanted(precision))
+        yield
+
+
+def exact_products() -> AbstractContextManager[None]:
     """Keep float32 products in float32: the rounding of TF32 would make ties out of near misses."""
-    with ExitStack() as stack:
-        for switch in (*_ON_A_GPU, _ON_THE_CPU):
-            stack.enter_context(switch.wanted("ieee"))
-        yield
+    return _products("ieee", (*_ON_A_GPU, _ON_THE_CPU))
 
 
-@contextmanager
-def rough_products() -> Iterator[None]:
-    """Let a GPU round what it multiplies to TF32, which is several times as fast and good enough to learn by.
-
-    Products stay exact as long as another user wants exact ones.
-    """
-    with ExitStack() as stack:
-        for switch in _ON_A_GPU:
-            stack.enter_context(switch.wanted("tf32"))
-        yield
+def rough_products() -> AbstractContextManager[None]:
+    """Let a GPU round products to TF32, several times as fast and good enough to learn by, unless others want exact."""
+    return _products("tf32", _ON_A_GPU)
 
 
 def _read_determinism() -> tuple[bool, bool, str | None]:

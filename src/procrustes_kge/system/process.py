@@ -47,10 +47,8 @@ def give_back() -> None:
 
 def _is_set(name: str) -> bool:
     """Say whether the user has set a parameter of malloc, by either of glibc's two ways."""
-    tunables = os.environ.get("GLIBC_TUNABLES", "")
-    return f"glibc.malloc.{name.lower()}=" in tunables or not {f"MALLOC_{name}", f"MALLOC_{name}_"}.isdisjoint(
-        os.environ
-    )
+    tunable = f"glibc.malloc.{name.lower()}=" in os.environ.get("GLIBC_TUNABLES", "")
+    return tunable or f"MALLOC_{name}" in os.environ or f"MALLOC_{name}_" in os.environ
 
 
 def _glibc() -> Any:
