@@ -4,8 +4,6 @@ Nothing here knows of files, devices, logs or settings. Vectors are laid out ``[
 dimensions are segments, which never meet in training, so every function works on one segment or on many alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -170,13 +170,9 @@ def column_order(words: Sequence[str]) -> list[int] | None:
 
 
 def _names(text: str, separator: str, where: str, skip: int) -> list[str]:
-    """Return the names of all lines after the first `skip`, in file order, three to a line.
-
-    Names are stripped of blanks at both ends, whatever the separator: 'Paris' and 'Paris ' are one entity to
-    a reader of the file. Lines are cut all at once; only a fault is looked for line by line.
-    """
-    names: list[str] = []
-    widths: set[int] = set()
+    """Return the names of all lines after the first `skip`, in file order, three to a line."""
+    # Lines are cut all at once; only a fault is looked for line by line.
+    names, widths = list[str](), set[int]()
     if separator in QUOTING_SEPARATORS and '"' in text:
         for _, row in islice(_numbered_rows(text, separator, where), skip, None):
             names += row
@@ -188,7 +184,7 @@ def _names(text: str, separator: str, where: str, skip: int) -> list[str]:
         lines = list(filter(None, map(str.strip, text.split("\n"), repeat(" \r"))))[skip:]
         names = separator.join(lines).split(separator) if lines else []
         widths = {separators + 1 for separators in set(map(str.count, lines, repeat(separator)))}
-    names = list(map(str.strip, names))
+    names = list(map(str.strip, names))  # 'Paris' and 'Paris ' are one entity to a reader of the file
     if not widths <= {3} or "" in names:
         raise _fault(text, separator, where, skip)
     return names
@@ -277,16 +273,13 @@ def _advice(text: str, line: str, separator: str, columns: int) -> str:
 
 
 def _parse_parquet(data: bytes, where: str) -> Columns:
-    """Return the columns that are named as head, relation and tail, or else the first three.
-
-    Names stay as they are stored, blanks included: a typed file says exactly what its writer meant.
-    """
+    """Return the columns that are named as head, relation and tail, or else the first three."""
+    # Names stay as they are stored, blanks included: a typed file says exactly what its writer meant.
     polars = _package("polars", where)
     try:
         stored = list(polars.read_parquet_schema(io.BytesIO(data)))
         if len(stored) < 3:
-            seen = counted(len(stored), "column")
-            raise InputError(f"{where}: {seen}, expected 3 (head, relation, tail)")
+            raise InputError(f"{where}: {counted(len(stored), 'column')}, expected 3 (head, relation, tail)")
         order = column_order(stored)
         chosen = [stored[place] for place in order or (0, 1, 2)]
         frame = polars.read_parquet(io.BytesIO(data), columns=chosen).cast(polars.String)
@@ -309,25 +302,23 @@ def _parse_rdf(data: bytes, where: str, syntax: str) -> Columns:
     oxigraph = _package("pyoxigraph", where)
     rdf_format = getattr(oxigraph.RdfFormat, syntax)
     text = _decode(data, where)
-    names: list[str] = []
-    blank_nodes: dict[str, str] = {}  # in order of appearance
+    names, blank_nodes = list[str](), dict[str, str]()  # blank nodes in order of appearance
 
     def name(term: Any) -> str:
         value: str = term.value
         return value if isinstance(term, oxigraph.NamedNode) else blank_nodes.setdefault(value, f"_:{value}")
 
-    named_graphs, literals, quoted = False, 0, 0
+    named_graphs, left_out = False, {"literal values": 0, "quoted triples": 0}
     for quad in _statements(oxigraph, text, rdf_format, where):
         subject, value = quad.subject, quad.object
         if isinstance(value, oxigraph.Literal):
-            literals += 1
+            left_out["literal values"] += 1
         elif isinstance(value, oxigraph.Triple) or isinstance(subject, oxigraph.Triple):
-            quoted += 1
+            left_out["quoted triples"] += 1
         else:
             names += name(subject), quad.predicate.value, name(value)
         if rdf_format.supports_datasets and not named_graphs:
             named_graphs = not isinstance(quad.graph_name, oxigraph.DefaultGraph)
-    left_out = {"literal values": literals, "quoted triples": quoted}
     notes = [f"{counted(n, 'statement')} with {what} left out" for what, n in left_out.items() if n]
     if named_graphs:
         notes.append("named graphs ignored: all statements are read as one graph")
@@ -337,10 +328,8 @@ def _parse_rdf(data: bytes, where: str, syntax: str) -> Columns:
 
 
 def _with_lasting_labels(names: list[str], labels: Iterable[str], text: str) -> list[str]:
-    """Rename the blank nodes that have no label in the text: the parser draws one anew on every reading.
-
-    They are numbered as they appear, behind a checksum: readings repeat, and nodes of two files stay apart.
-    """
+    """Rename the blank nodes that have no label in the text: the parser draws one anew on every reading."""
+    # They are numbered as they appear, behind a checksum: readings repeat, and nodes of two files stay apart.
     written = set(re.findall(r"\w{24,}", text))
     drawn = [label for label in labels if re.fullmatch("[0-9a-f]{24,32}", label) and label not in written]
     checksum = zlib.crc32(text.encode())

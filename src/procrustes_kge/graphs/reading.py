@@ -1,7 +1,5 @@
 """From a name, a folder, a file, a frame or an array to a Graph, and back to files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -91,10 +91,7 @@ class FusedLayout:
 
 
 def _rows(queries: Queries) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"], Int[Tensor, " rows"]]:
-    """Cut queries into rows: the query of each, where its answers start, and how many they are.
-
-    Sorted by direction, and there by how many.
-    """
+    """Cut queries into rows, sorted by direction and size: the query of each, where its answers start, and how many."""
     sizes = queries.counts
     most = sizes.double().sqrt().ceil().long().clamp_min(ANSWERS_PER_ROW)
     query, piece = numbered((sizes + most - 1) // most)
