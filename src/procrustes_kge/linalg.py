@@ -15,6 +15,8 @@ from torch import Tensor
 LIFT, LIFTS = (3.4445, -4.7750, 2.0315), 7
 POLISH, POLISHES = (15 / 8, -10 / 8, 3 / 8), 3
 
+Polar = Callable[[Tensor], Tensor]  # such as `nearest_orthogonal`
+
 
 def spherise(vectors: Float[Tensor, "*batch entities width"]) -> Float[Tensor, "*batch entities width"]:
     """Return the vectors centred over all entities, then scaled to length one.
@@ -83,7 +85,7 @@ def procrustes_step(
     rotation: Float[Tensor, "*batch d d"],
     gradient: Float[Tensor, "*batch d d"],
     bound: Float[Tensor, "*batch"],
-    polar: Callable[[Tensor], Tensor] = nearest_orthogonal,
+    polar: Polar = nearest_orthogonal,
 ) -> Float[Tensor, "*batch d d"]:
     """Return nearest_orthogonal(L·Q − ∂loss/∂Q): the best next Q under a quadratic bound of curvature L.
 

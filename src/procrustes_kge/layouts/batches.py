@@ -45,13 +45,8 @@ class Batch:
         cuts = [0, *self.counts.cumsum(0)[rows - 1 :: rows].tolist(), len(self.answers)]
         for number in range(-(-len(self.tiles) // tiles)):
             mine, here = slice(cuts[number], cuts[number + 1]), slice(number * rows, (number + 1) * rows)
-            yield Batch(
-                asked=self.asked[here],
-                tiles=self.tiles[number * tiles : (number + 1) * tiles],
-                counts=self.counts[here],
-                rows=self.rows[mine] - number * rows,
-                answers=self.answers[mine],
-            )
+            asked, directions = self.asked[here], self.tiles[number * tiles : (number + 1) * tiles]
+            yield Batch(asked, directions, self.counts[here], self.rows[mine] - number * rows, self.answers[mine])
 
 
 @dataclass(frozen=True)
