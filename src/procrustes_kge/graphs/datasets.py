@@ -92,11 +92,9 @@ def splits(name: str, progress: DownloadReport | None = None) -> dict[str, bytes
     """Return train, valid and test as published: lines of head, tab, relation, tab, tail (and CR in some)."""
     chosen = dataset(name)
     content = fetch(chosen.archive, progress).read_bytes() if chosen.archive else _embedded(chosen)
-    files: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-        for member in archive:
-            if stream := archive.extractfile(member):  # None: a folder
-                files[PurePosixPath(member.name).name] = stream.read()
+        opened = ((member.name, archive.extractfile(member)) for member in archive)  # a folder: None
+        files = {PurePosixPath(path).name: file.read() for path, file in opened if file}
     return {split: files[f"{split}.txt"] for split in ("train", "valid", "test")}
 
 
@@ -120,10 +118,8 @@ def fetch(file: RemoteFile, progress: DownloadReport | None = None) -> Path:
     if mirrored and (seen := _sum(mirrored)):
         if seen == file.sha256:
             return mirrored
-        raise InputError(
-            f"{mirrored}: sha256 {seen[:12]}…, expected {file.sha256[:12]}…; replace it by the file at "
-            f"{file.address}, or delete it to have that one downloaded"
-        )
+        remedy = f"replace it by the file at {file.address}, or delete it to have that one downloaded"
+        raise InputError(f"{mirrored}: sha256 {seen[:12]}…, expected {file.sha256[:12]}…; {remedy}")
     if _sum(cached) != file.sha256:
         _download(file, cached, progress)
     return cached
@@ -175,10 +171,8 @@ def _embedded(chosen: Dataset) -> bytes:
     file = _DATA / f"{chosen.name}.tar.gz"
     content = file.read_bytes() if file.is_file() else b""
     if (seen := hashlib.sha256(content).hexdigest()) != chosen.sha256:
-        raise InputError(
-            f"{file}: {len(content)} bytes with sha256 {seen[:12]}…, expected {chosen.sha256[:12]}…; "
-            "the installation is damaged, install procrustes-kge again"
-        )
+        seen = f"{len(content)} bytes with sha256 {seen[:12]}…, expected {chosen.sha256[:12]}…"
+        raise InputError(f"{file}: {seen}; the installation is damaged, install procrustes-kge again")
     return content
 
 
@@ -213,8 +207,7 @@ def _receive(file: RemoteFile, path: Path, progress: DownloadReport | None) -> s
     request = urllib.request.Request(file.address, headers={"User-Agent": "procrustes-kge"})
     done, digest = 0, hashlib.sha256()
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response, path.open("xb") as output:
-        length = response.headers.get("Content-Length")
-        total = int(length) if length else None
+        total = int(length) if (length := response.headers.get("Content-Length")) else None
         while chunk := response.read(CHUNK):
             output.write(chunk)
             digest.update(chunk)

@@ -143,14 +143,12 @@ def parse_delimited(data: bytes, where: str, separator: str | None = None, heade
         # One-letter words in another order ('t r s') are more likely a triple of a toy graph.
         header = order is not None and (order == [0, 1, 2] or min(map(len, first)) > 1)
     names = _names(text, separator, where, skip=int(header))
-    columns = [names[0::3], names[1::3], names[2::3]]
-    notes = []
-    if header:
-        notes.append(f"1 header line skipped ({', '.join(map(str.strip, first))})")
-        if order is not None and order != [0, 1, 2]:
-            columns = [columns[place] for place in order]
-            notes.append("columns put in the order head, relation, tail, as the header names them")
-    return _columns(where, columns, notes)
+    notes = [f"1 header line skipped ({', '.join(map(str.strip, first))})"] if header else []
+    if not header or order is None:
+        order = [0, 1, 2]
+    elif order != [0, 1, 2]:
+        notes.append("columns put in the order head, relation, tail, as the header names them")
+    return _columns(where, (names[place::3] for place in order), notes)
 
 
 def _columns(where: str, columns: Iterable[list[str]], notes: Sequence[str]) -> Columns:
@@ -200,8 +198,7 @@ def _numbered_rows(text: str, separator: str, where: str = "") -> Iterator[tuple
                 yield number, re.split(" +", stripped) if separator == " " else stripped.split(separator)
         return
     # Strict, or an open quotation mark would swallow the rest of the file into one name.
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
-    number = 1
+    reader, number = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True), 1
     try:
         for row in reader:
             if len(row) > 1 or any(row):
@@ -240,8 +237,7 @@ def _fault(text: str, separator: str, where: str, skip: int) -> InputError:
     number, row = next((number, row) for number, row in stripped if len(row) != 3 or "" in row)
     if len(row) == 3:
         return _empty_name(f"{where}, line {number}", ROLES[row.index("")])
-    advice = _advice(text, text.split("\n")[number - 1], separator, len(row))
-    seen = counted(len(row), "column")
+    advice, seen = _advice(text, text.split("\n")[number - 1], separator, len(row)), counted(len(row), "column")
     return InputError(f"{where}, line {number}: {seen}, expected 3 (head, relation, tail); {advice}")
 
 
@@ -347,7 +343,5 @@ def _statements(oxigraph: Any, text: str, rdf_format: Any, where: str) -> Iterat
         yield from oxigraph.parse(text, rdf_format, lenient=True)
     except (SyntaxError, expat.ExpatError) as error:
         place = f"{where}, line {error.lineno}" if error.lineno else where
-        reason = re.sub("^Parser error at [^:]*: ", "", str(error.args[0]))
-        raise InputError(
-            f"{place}: not valid {rdf_format.name} ({reason}); mend it, or name the file by its true format"
-        ) from None
+        seen = f"not valid {rdf_format.name} ({re.sub('^Parser error at [^:]*: ', '', str(error.args[0]))})"
+        raise InputError(f"{place}: {seen}; mend it, or name the file by its true format") from None

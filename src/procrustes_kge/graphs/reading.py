@@ -64,10 +64,8 @@ def _split_files(folder: Path) -> dict[str, Path]:
             raise InputError(f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one")
         found[split] = file
     if "train" not in found:
-        seen = ", ".join(file.name for file in files[:5]) or "nothing"
-        raise InputError(
-            f"{folder}: no triples here, expected a file train.txt (and valid.txt, test.txt); found {seen}"
-        )
+        seen = f"found {', '.join(file.name for file in files[:5]) or 'nothing'}"
+        raise InputError(f"{folder}: no triples here, expected a file train.txt (and valid.txt, test.txt); {seen}")
     return {split: found[split] for split in SPLITS if split in found}
 
 
@@ -97,9 +95,8 @@ def _columns_of(source: Any) -> formats.Columns:
 def _name(value: Any) -> str:
     # NaN and NaT differ from themselves; of NA, pandas does not say whether it does.
     if value is None or type(value).__name__ == "NAType" or value != value or value == "":
-        raise InputError(
-            f"a missing value ({value!r}) among the triples, expected a name; drop or fill such rows first"
-        )
+        seen = f"a missing value ({value!r}) among the triples"
+        raise InputError(f"{seen}, expected a name; drop or fill such rows first")
     return str(value)
 
 

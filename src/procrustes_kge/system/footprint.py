@@ -177,10 +177,8 @@ def _country_intensity(code: str) -> tuple[float, str]:
     """Look a country up in codecarbon's table, without importing codecarbon."""
     package = importlib.util.find_spec("codecarbon")
     if package is None or not package.submodule_search_locations:
-        raise InputError(
-            f"grid {code!r}: the figures of countries come with codecarbon, which is not installed; "
-            "install it, or give a number of grams of CO2 per kWh"
-        )
+        seen = f"grid {code!r}: the figures of countries come with codecarbon, which is not installed"
+        raise InputError(f"{seen}; install it, or give a number of grams of CO2 per kWh")
     table = Path(package.submodule_search_locations[0], "data", "private_infra", "global_energy_mix.json")
     countries = json.loads(table.read_text(encoding="utf-8"))
     letters = code.upper()
@@ -191,8 +189,6 @@ def _country_intensity(code: str) -> tuple[float, str]:
             raise InputError(f"grid {code!r}: two letters need the package pycountry; give three, as in FRA") from None
         letters = getattr(pycountry.countries.get(alpha_2=letters), "alpha_3", letters)
     if letters not in countries:
-        raise InputError(
-            f"grid {code!r} is not known; expected grams of CO2 per kWh (such as 56), "
-            "an ISO country code (such as FRA or FR) or 'world'"
-        )
+        expected = "grams of CO2 per kWh (such as 56), an ISO country code (such as FRA or FR) or 'world'"
+        raise InputError(f"grid {code!r} is not known; expected {expected}")
     return float(countries[letters]["carbon_intensity"]), letters
