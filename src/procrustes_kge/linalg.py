@@ -4,8 +4,6 @@ Nothing here knows of files, devices, logs or settings. Vectors are laid out ``[
 dimensions are segments, which never meet in training, so every function works on one segment or on many alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -16,6 +14,8 @@ from torch import Tensor
 # value in [1e-4, 1] into (0.6, 1.3); three polishes, which touch 1 to second order, leave it within 2e-6 of 1.
 LIFT, LIFTS = (3.4445, -4.7750, 2.0315), 7
 POLISH, POLISHES = (15 / 8, -10 / 8, 3 / 8), 3
+
+Polar = Callable[[Tensor], Tensor]  # such as `nearest_orthogonal`
 
 
 def spherise(vectors: Float[Tensor, "*batch entities width"]) -> Float[Tensor, "*batch entities width"]:
@@ -85,7 +85,7 @@ def procrustes_step(
     rotation: Float[Tensor, "*batch d d"],
     gradient: Float[Tensor, "*batch d d"],
     bound: Float[Tensor, "*batch"],
-    polar: Callable[[Tensor], Tensor] = nearest_orthogonal,
+    polar: Polar = nearest_orthogonal,
 ) -> Float[Tensor, "*batch d d"]:
     """Return nearest_orthogonal(L·Q − ∂loss/∂Q): the best next Q under a quadratic bound of curvature L.
 
@@ -107,6 +107,12 @@ def starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:
     return torch.cat([sizes.new_zeros(1), sizes.cumsum(0)])
 
 
+def numbered(sizes: Int[Tensor, " bags"], members: int | None = None) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
+    """Return the bag of every member and its number in it; a GPU need not be waited for where `members` is known."""
+    bags = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes, output_size=members)
+    return bags, torch.arange(len(bags), device=sizes.device) - (sizes.cumsum(0) - sizes)[bags]
+
+
 def run_sum(rows: Float[Tensor, "rows width"], offsets: Int[Tensor, " runs_and_one"]) -> Float[Tensor, "runs width"]:
     """Return Σ rows[offsets[i] : offsets[i+1]] for every run i of rows that follow each other."""
     return bag_sum(rows, torch.arange(len(rows), device=rows.device), offsets)
@@ -118,9 +124,8 @@ def cut(sizes: Int[Tensor, " bags"], most: int) -> tuple[Int[Tensor, " pieces_an
     Return where the members of each piece start, and where the pieces of each bag do.
     """
     pieces = (sizes + most - 1) // most
-    offsets, bags = starts(pieces), torch.arange(len(sizes), device=sizes.device).repeat_interleave(pieces)
-    places = torch.arange(len(bags), device=sizes.device) - offsets[bags]
-    return torch.cat([starts(sizes)[bags] + places * most, sizes.sum()[None]]), offsets
+    bags, places = numbered(pieces)
+    return torch.cat([starts(sizes)[bags] + places * most, sizes.sum()[None]]), starts(pieces)
 
 
 def tiled(sizes: Int[Tensor, " bags"], height: int) -> tuple[Int[Tensor, " members"], Int[Tensor, " tiles"]]:
@@ -131,9 +136,8 @@ def tiled(sizes: Int[Tensor, " bags"], height: int) -> tuple[Int[Tensor, " membe
     tiles = (sizes + height - 1) // height
     # Padding moves the members of a bag down by what the bags before it were padded with.
     moved = (tiles.cumsum(0) - tiles) * height - (sizes.cumsum(0) - sizes)
-    moved = torch.repeat_interleave(moved, sizes)
-    bags = torch.arange(len(sizes), device=sizes.device)
-    return torch.arange(len(moved), device=sizes.device) + moved, torch.repeat_interleave(bags, tiles)
+    moved, bags = moved.repeat_interleave(sizes), torch.arange(len(sizes), device=sizes.device)
+    return torch.arange(len(moved), device=sizes.device) + moved, bags.repeat_interleave(tiles)
 
 
 def principal_components(
@@ -148,6 +152,5 @@ def principal_components(
     variances = variances.clamp_min(0)  # rounding leaves directions without any a little below
     order = variances.argsort(descending=True)[:count]
     directions = directions[:, order]
-    largest = directions.abs().argmax(dim=0)
-    directions = directions * directions.gather(0, largest[None]).sign()
+    directions = directions * directions.gather(0, directions.abs().argmax(dim=0)[None]).sign()
     return centred @ directions, variances[order] / variances.sum().clamp_min(torch.finfo(variances.dtype).tiny)

@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import tarfile
+import tomllib
 import urllib.error
 import urllib.request
 import uuid
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from procrustes_kge.errors import InputError
 
@@ -60,100 +62,15 @@ class Dataset:
         return self.archive.sha256 if self.archive else EMBEDDED_SHA256
 
 
-def _conve(file: str, sha256: str) -> RemoteFile:
-    return RemoteFile(f"https://github.com/TimDettmers/ConvE/raw/master/{file}", sha256, file)
+def _registered(name: str, facts: dict[str, Any]) -> Dataset:
+    archive = RemoteFile(**facts.pop("archive")) if "archive" in facts else None
+    labels = tuple(RemoteFile(**file) for file in facts.pop("labels", ()))
+    return Dataset(name, archive=archive, labels=labels, triples=tuple(facts.pop("triples")), **facts)
 
 
-def _label(folder: str, path: str, sha256: str) -> RemoteFile:
-    address = f"https://github.com/villmow/datasets_knowledge_embedding/raw/master/{folder}/{path}"
-    return RemoteFile(address, sha256, f"labels/{folder}/{PurePosixPath(path).name}")
-
-
-_UNLICENSED = "no licence stated; distributed for research in the repository of ConvE (Dettmers et al. 2018)"
-_KEMP = "Kemp et al.: Learning systems of concepts with an infinite relational model. AAAI 2006"
-
-_REGISTERED = (
-    Dataset(
-        name="wordnet-mini",
-        summary="12,000 well-known meanings of English words; comes with the package",
-        archive=None,
-        labels=(),
-        licence="WordNet 3.0 licence, shipped beside the data",
-        citation="Fellbaum (ed.): WordNet: An Electronic Lexical Database. MIT Press 1998; "
-        "Princeton University: WordNet 3.0, 2006",
-        entities=11_996,
-        relations=17,
-        triples=(34_698, 1_927, 1_927),
-    ),
-    Dataset(
-        name="wn18rr",
-        summary="benchmark: meanings of English words, without the inverse relations of WN18",
-        archive=_conve("WN18RR.tar.gz", "1eb9152f804c140d163462c0d49f65e5a0b30ab5fbb375c5e3353c11a6249060"),
-        labels=(
-            _label("WN18RR", "text/train.txt", "a35aca3c963b71b8efa935c172bf07afe4472655552a0ad8d3b396b4154f1f29"),
-            _label("WN18RR", "text/valid.txt", "2c71419fcd86a1720020a8709ab3e8bbb6e0d097a8abce41135fe4c43fec5f84"),
-            _label("WN18RR", "text/test.txt", "80cfa61fe62ba084f58de42d8d0b384dc8b76bcd2ef7065b1a292a1e72b44c33"),
-        ),
-        licence="WordNet 3.0 licence; labels: MIT",
-        citation="Dettmers et al.: Convolutional 2D Knowledge Graph Embeddings. AAAI 2018",
-        entities=40_943,
-        relations=11,
-        triples=(86_835, 3_034, 3_134),
-    ),
-    Dataset(
-        name="fb15k-237",
-        summary="benchmark: Freebase on people, places and films, without the inverse relations of FB15k",
-        archive=_conve("FB15k-237.tar.gz", "311df7930f842a02979eaa7a802484a6afe62303c07f915f1e6edbc30cbe05e8"),
-        labels=(
-            _label(
-                "FB15k-237",
-                "entity2wikidata.json",
-                "80e74bb002fb9ca0ecd3d63879a3a51121db855d312a101917a1ffb6aed2fea9",
-            ),
-        ),
-        licence="CC BY 2.5 (Freebase data); labels: MIT",
-        citation="Toutanova, Chen: Observed versus latent features for knowledge base and text inference. "
-        "CVSC workshop at ACL 2015",
-        entities=14_541,
-        relations=237,
-        triples=(272_115, 17_535, 20_466),
-    ),
-    Dataset(
-        name="umls",
-        summary="toy: how kinds of medical things relate (the UMLS Semantic Network)",
-        archive=_conve("umls.tar.gz", "26223aa91f0ec8db2324e0f489b9a4425e04d1d0df72ce5cfd62af4b91aee6fd"),
-        labels=(),
-        licence=_UNLICENSED,
-        citation="McCray: An upper-level ontology for the biomedical domain. "
-        f"Comparative and Functional Genomics 4, 2003; {_KEMP}",
-        entities=135,
-        relations=46,
-        triples=(5_216, 652, 661),
-    ),
-    Dataset(
-        name="kinship",
-        summary="toy: what 104 people of the Alyawarra of Central Australia call each other",
-        archive=_conve("kinship.tar.gz", "a3cb9ca67213eb38133aebc12901195e283d844ebd59f1a6cbf2d4fa12ced4e6"),
-        labels=(),
-        licence=_UNLICENSED,
-        citation=_KEMP,
-        entities=104,
-        relations=25,
-        triples=(8_544, 1_068, 1_074),
-    ),
-    Dataset(
-        name="nations",
-        summary="toy: dealings between 14 states in the years 1950 to 1965",
-        archive=_conve("nations.tar.gz", "feb3e3e027103089934ea7dfb67d2048d8a43e65d6757a86f2e037acb66f640b"),
-        labels=(),
-        licence=_UNLICENSED,
-        citation=_KEMP,
-        entities=14,
-        relations=55,
-        triples=(1_592, 199, 201),
-    ),
-)
-DATASETS: dict[str, Dataset] = {registered.name: registered for registered in _REGISTERED}
+_DATA = resources.files("procrustes_kge.graphs") / "data"
+_FACTS = tomllib.loads((_DATA / "datasets.toml").read_text(encoding="utf-8"))
+DATASETS: dict[str, Dataset] = {name: _registered(name, facts) for name, facts in _FACTS.items()}
 
 
 def dataset(name: str) -> Dataset:
@@ -175,11 +92,9 @@ def splits(name: str, progress: DownloadReport | None = None) -> dict[str, bytes
     """Return train, valid and test as published: lines of head, tab, relation, tab, tail (and CR in some)."""
     chosen = dataset(name)
     content = fetch(chosen.archive, progress).read_bytes() if chosen.archive else _embedded(chosen)
-    files: dict[str, bytes] = {}
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:
-        for member in archive:
-            if stream := archive.extractfile(member):  # None: a folder
-                files[PurePosixPath(member.name).name] = stream.read()
+        opened = ((member.name, archive.extractfile(member)) for member in archive)  # a folder: None
+        files = {PurePosixPath(path).name: file.read() for path, file in opened if file}
     return {split: files[f"{split}.txt"] for split in ("train", "valid", "test")}
 
 
@@ -203,10 +118,8 @@ def fetch(file: RemoteFile, progress: DownloadReport | None = None) -> Path:
     if mirrored and (seen := _sum(mirrored)):
         if seen == file.sha256:
             return mirrored
-        raise InputError(
-            f"{mirrored}: sha256 {seen[:12]}…, expected {file.sha256[:12]}…; replace it by the file at "
-            f"{file.address}, or delete it to have that one downloaded"
-        )
+        remedy = f"replace it by the file at {file.address}, or delete it to have that one downloaded"
+        raise InputError(f"{mirrored}: sha256 {seen[:12]}…, expected {file.sha256[:12]}…; {remedy}")
     if _sum(cached) != file.sha256:
         _download(file, cached, progress)
     return cached
@@ -255,13 +168,11 @@ def _sum(path: Path) -> str | None:
 
 def _embedded(chosen: Dataset) -> bytes:
     """Return the archive that comes with the package."""
-    file = resources.files("procrustes_kge.graphs") / "data" / f"{chosen.name}.tar.gz"
+    file = _DATA / f"{chosen.name}.tar.gz"
     content = file.read_bytes() if file.is_file() else b""
     if (seen := hashlib.sha256(content).hexdigest()) != chosen.sha256:
-        raise InputError(
-            f"{file}: {len(content)} bytes with sha256 {seen[:12]}…, expected {chosen.sha256[:12]}…; "
-            "the installation is damaged, install procrustes-kge again"
-        )
+        seen = f"{len(content)} bytes with sha256 {seen[:12]}…, expected {chosen.sha256[:12]}…"
+        raise InputError(f"{file}: {seen}; the installation is damaged, install procrustes-kge again")
     return content
 
 
@@ -296,8 +207,7 @@ def _receive(file: RemoteFile, path: Path, progress: DownloadReport | None) -> s
     request = urllib.request.Request(file.address, headers={"User-Agent": "procrustes-kge"})
     done, digest = 0, hashlib.sha256()
     with urllib.request.urlopen(request, timeout=TIMEOUT) as response, path.open("xb") as output:
-        length = response.headers.get("Content-Length")
-        total = int(length) if length else None
+        total = int(length) if (length := response.headers.get("Content-Length")) else None
         while chunk := response.read(CHUNK):
             output.write(chunk)
             digest.update(chunk)

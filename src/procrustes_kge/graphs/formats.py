@@ -108,9 +108,8 @@ def _decode(data: bytes, where: str) -> str:
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{where}: is UTF-16 text, expected UTF-8; convert it with iconv -f utf-16 -t utf-8")
     data = data.removeprefix(codecs.BOM_UTF8)
-    binary = InputError(
-        f"{where}: looks binary, expected text; name the file by its format, one of {' '.join(SUFFIXES)}"
-    )
+    formats = " ".join(SUFFIXES)
+    binary = InputError(f"{where}: looks binary, expected text; name the file by its format, one of {formats}")
     if b"\0" in data:
         raise binary
     try:
@@ -144,14 +143,12 @@ def parse_delimited(data: bytes, where: str, separator: str | None = None, heade
         # One-letter words in another order ('t r s') are more likely a triple of a toy graph.
         header = order is not None and (order == [0, 1, 2] or min(map(len, first)) > 1)
     names = _names(text, separator, where, skip=int(header))
-    columns = [names[0::3], names[1::3], names[2::3]]
-    notes = []
-    if header:
-        notes.append(f"1 header line skipped ({', '.join(map(str.strip, first))})")
-        if order is not None and order != [0, 1, 2]:
-            columns = [columns[place] for place in order]
-            notes.append("columns put in the order head, relation, tail, as the header names them")
-    return _columns(where, columns, notes)
+    notes = [f"1 header line skipped ({', '.join(map(str.strip, first))})"] if header else []
+    if not header or order is None:
+        order = [0, 1, 2]
+    elif order != [0, 1, 2]:
+        notes.append("columns put in the order head, relation, tail, as the header names them")
+    return _columns(where, (names[place::3] for place in order), notes)
 
 
 def _columns(where: str, columns: Iterable[list[str]], notes: Sequence[str]) -> Columns:
@@ -171,13 +168,9 @@ def column_order(words: Sequence[str]) -> list[int] | None:
 
 
 def _names(text: str, separator: str, where: str, skip: int) -> list[str]:
-    """Return the names of all lines after the first `skip`, in file order, three to a line.
-
-    Names are stripped of blanks at both ends, whatever the separator: 'Paris' and 'Paris ' are one entity to
-    a reader of the file. Lines are cut all at once; only a fault is looked for line by line.
-    """
-    names: list[str] = []
-    widths: set[int] = set()
+    """Return the names of all lines after the first `skip`, in file order, three to a line."""
+    # Lines are cut all at once; only a fault is looked for line by line.
+    names, widths = list[str](), set[int]()
     if separator in QUOTING_SEPARATORS and '"' in text:
         for _, row in islice(_numbered_rows(text, separator, where), skip, None):
             names += row
@@ -189,7 +182,7 @@ def _names(text: str, separator: str, where: str, skip: int) -> list[str]:
         lines = list(filter(None, map(str.strip, text.split("\n"), repeat(" \r"))))[skip:]
         names = separator.join(lines).split(separator) if lines else []
         widths = {separators + 1 for separators in set(map(str.count, lines, repeat(separator)))}
-    names = list(map(str.strip, names))
+    names = list(map(str.strip, names))  # 'Paris' and 'Paris ' are one entity to a reader of the file
     if not widths <= {3} or "" in names:
         raise _fault(text, separator, where, skip)
     return names
@@ -205,8 +198,7 @@ def _numbered_rows(text: str, separator: str, where: str = "") -> Iterator[tuple
                 yield number, re.split(" +", stripped) if separator == " " else stripped.split(separator)
         return
     # Strict, or an open quotation mark would swallow the rest of the file into one name.
-    reader = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
-    number = 1
+    reader, number = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True), 1
     try:
         for row in reader:
             if len(row) > 1 or any(row):
@@ -245,8 +237,7 @@ def _fault(text: str, separator: str, where: str, skip: int) -> InputError:
     number, row = next((number, row) for number, row in stripped if len(row) != 3 or "" in row)
     if len(row) == 3:
         return _empty_name(f"{where}, line {number}", ROLES[row.index("")])
-    advice = _advice(text, text.split("\n")[number - 1], separator, len(row))
-    seen = counted(len(row), "column")
+    advice, seen = _advice(text, text.split("\n")[number - 1], separator, len(row)), counted(len(row), "column")
     return InputError(f"{where}, line {number}: {seen}, expected 3 (head, relation, tail); {advice}")
 
 
@@ -268,28 +259,23 @@ def _advice(text: str, line: str, separator: str, columns: int) -> str:
         if other != separator and other in line and _share_of_triples(tested, other) == 1.0:
             shown = "tab" if other == "\t" else repr(other)
             return f"is the separator a {word}? try --separator {shown}"
-    if columns == 1 and len(line.split()) > 3:
+    if (columns == 1 and len(line.split()) > 3) or (columns > 3 and separator == " "):
         return "names with spaces in them need tabs between the columns"
     if columns < 3:
         return "complete the line or remove it"
     if separator in QUOTING_SEPARATORS:
         return f"put names with {separator!r} in them in quotation marks, or remove the other columns"
-    if separator == " ":
-        return "names with spaces in them need tabs between the columns"
     return "keep only the columns of head, relation and tail, for example with cut -f1-3"
 
 
 def _parse_parquet(data: bytes, where: str) -> Columns:
-    """Return the columns that are named as head, relation and tail, or else the first three.
-
-    Names stay as they are stored, blanks included: a typed file says exactly what its writer meant.
-    """
+    """Return the columns that are named as head, relation and tail, or else the first three."""
+    # Names stay as they are stored, blanks included: a typed file says exactly what its writer meant.
     polars = _package("polars", where)
     try:
         stored = list(polars.read_parquet_schema(io.BytesIO(data)))
         if len(stored) < 3:
-            seen = counted(len(stored), "column")
-            raise InputError(f"{where}: {seen}, expected 3 (head, relation, tail)")
+            raise InputError(f"{where}: {counted(len(stored), 'column')}, expected 3 (head, relation, tail)")
         order = column_order(stored)
         chosen = [stored[place] for place in order or (0, 1, 2)]
         frame = polars.read_parquet(io.BytesIO(data), columns=chosen).cast(polars.String)
@@ -312,25 +298,23 @@ def _parse_rdf(data: bytes, where: str, syntax: str) -> Columns:
     oxigraph = _package("pyoxigraph", where)
     rdf_format = getattr(oxigraph.RdfFormat, syntax)
     text = _decode(data, where)
-    names: list[str] = []
-    blank_nodes: dict[str, str] = {}  # in order of appearance
+    names, blank_nodes = list[str](), dict[str, str]()  # blank nodes in order of appearance
 
     def name(term: Any) -> str:
         value: str = term.value
         return value if isinstance(term, oxigraph.NamedNode) else blank_nodes.setdefault(value, f"_:{value}")
 
-    named_graphs, literals, quoted = False, 0, 0
+    named_graphs, left_out = False, {"literal values": 0, "quoted triples": 0}
     for quad in _statements(oxigraph, text, rdf_format, where):
         subject, value = quad.subject, quad.object
         if isinstance(value, oxigraph.Literal):
-            literals += 1
+            left_out["literal values"] += 1
         elif isinstance(value, oxigraph.Triple) or isinstance(subject, oxigraph.Triple):
-            quoted += 1
+            left_out["quoted triples"] += 1
         else:
             names += name(subject), quad.predicate.value, name(value)
         if rdf_format.supports_datasets and not named_graphs:
             named_graphs = not isinstance(quad.graph_name, oxigraph.DefaultGraph)
-    left_out = {"literal values": literals, "quoted triples": quoted}
     notes = [f"{counted(n, 'statement')} with {what} left out" for what, n in left_out.items() if n]
     if named_graphs:
         notes.append("named graphs ignored: all statements are read as one graph")
@@ -340,10 +324,8 @@ def _parse_rdf(data: bytes, where: str, syntax: str) -> Columns:
 
 
 def _with_lasting_labels(names: list[str], labels: Iterable[str], text: str) -> list[str]:
-    """Rename the blank nodes that have no label in the text: the parser draws one anew on every reading.
-
-    They are numbered as they appear, behind a checksum: readings repeat, and nodes of two files stay apart.
-    """
+    """Rename the blank nodes that have no label in the text: the parser draws one anew on every reading."""
+    # They are numbered as they appear, behind a checksum: readings repeat, and nodes of two files stay apart.
     written = set(re.findall(r"\w{24,}", text))
     drawn = [label for label in labels if re.fullmatch("[0-9a-f]{24,32}", label) and label not in written]
     checksum = zlib.crc32(text.encode())
@@ -361,7 +343,5 @@ def _statements(oxigraph: Any, text: str, rdf_format: Any, where: str) -> Iterat
         yield from oxigraph.parse(text, rdf_format, lenient=True)
     except (SyntaxError, expat.ExpatError) as error:
         place = f"{where}, line {error.lineno}" if error.lineno else where
-        reason = re.sub("^Parser error at [^:]*: ", "", str(error.args[0]))
-        raise InputError(
-            f"{place}: not valid {rdf_format.name} ({reason}); mend it, or name the file by its true format"
-        ) from None
+        seen = f"not valid {rdf_format.name} ({re.sub('^Parser error at [^:]*: ', '', str(error.args[0]))})"
+        raise InputError(f"{place}: {seen}; mend it, or name the file by its true format") from None

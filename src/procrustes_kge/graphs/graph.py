@@ -59,9 +59,8 @@ class Vocabulary(Sequence[str]):
         if len(carriers) == 1:
             return self._ids[carriers[0]]
         if carriers:
-            raise InputError(
-                f"{self.kind} {name!r} is the label of {len(carriers)} names: {_listed(carriers)}; give one"
-            )
+            seen = f"is the label of {len(carriers)} names: {_listed(carriers)}"
+            raise InputError(f"{self.kind} {name!r} {seen}; give one")
         near = self._nearest(name)
         hint = f"; did you mean {_listed(near)}?" if near else ""
         raise InputError(f"unknown {self.kind} {name!r}, expected one of the graph's {len(self):,}{hint}")
@@ -146,10 +145,8 @@ class Graph:
 
     def describe(self) -> str:
         """Return one line: name, entities, relations, triples."""
-        triples = len(self.train) + len(self.valid) + len(self.test)
-        return (
-            f"{self.name}   {len(self.entities):,} entities · {len(self.relations):,} relations · {triples:,} triples"
-        )
+        triples = f"{len(self.train) + len(self.valid) + len(self.test):,} triples"
+        return f"{self.name}   {len(self.entities):,} entities · {len(self.relations):,} relations · {triples}"
 
 
 def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int = 0) -> Graph:
@@ -180,10 +177,6 @@ def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int
     part = torch.zeros(len(triples), dtype=torch.int8)  # 0: stays in train
     part[drawn[free[: given[0]]]] = 1
     part[drawn[free[given[0] : sum(given)]]] = 2
-    return replace(
-        graph,
-        train=graph.train[part == 0],
-        valid=torch.cat([graph.valid, graph.train[part == 1]]),
-        test=torch.cat([graph.test, graph.train[part == 2]]),
-        notes=notes,
-    )
+    train, *aside = (graph.train[part == number] for number in range(3))
+    joined = torch.cat([graph.valid, aside[0]]), torch.cat([graph.test, aside[1]])
+    return replace(graph, train=train, valid=joined[0], test=joined[1], notes=notes)

@@ -14,7 +14,9 @@ from torch import Tensor
 
 from procrustes_kge.graphs.graph import SPLITS, Graph
 from procrustes_kge.graphs.queries import LARGEST, Queries, group_by_query
+from procrustes_kge.linalg import numbered
 
+PerQuery = Int[Tensor, " b"]  # for each query of a batch
 _made: WeakKeyDictionary[Graph, KnownAnswers] = WeakKeyDictionary()
 _lock = Lock()
 
@@ -61,29 +63,23 @@ class KnownAnswers:
         """How many answers each query has; the last stands for all that have none."""
         return torch.cat([self.queries.counts, self.queries.offsets.new_zeros(1)])
 
-    def _numbers(self, entities: Int[Tensor, " b"], directions: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+    def _numbers(self, entities: PerQuery, directions: PerQuery) -> PerQuery:
         """Return the place of each query among those with answers, or how many those are where it has none."""
         keys = directions * self.entities + entities
         numbers = torch.searchsorted(self._keys, keys)
         return torch.where(self._keys[numbers] == keys, numbers, len(self.queries))
 
-    def look_up(
-        self, entities: Int[Tensor, " b"], directions: Int[Tensor, " b"]
-    ) -> tuple[Int[Tensor, " found"], Int[Tensor, " found"]]:
+    def look_up(self, entities: PerQuery, directions: PerQuery) -> tuple[Int[Tensor, " n"], Int[Tensor, " n"]]:
         """Return (row, answer) for every known answer of every query in the batch, rows ascending."""
         numbers = self._numbers(entities, directions)
-        first, counts = self.queries.offsets[numbers], self._counts[numbers]
-        rows = torch.repeat_interleave(torch.arange(len(numbers), device=numbers.device), counts)
-        within = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
-        return rows, self.queries.answers[first[rows] + within]
+        rows, within = numbered(self._counts[numbers])
+        return rows, self.queries.answers[self.queries.offsets[numbers][rows] + within]
 
-    def count(self, entities: Int[Tensor, " b"], directions: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+    def count(self, entities: PerQuery, directions: PerQuery) -> PerQuery:
         """Return how many answers of each query are known."""
         return self._counts[self._numbers(entities, directions)]
 
-    def hold(
-        self, entities: Int[Tensor, " b"], directions: Int[Tensor, " b"], candidates: Int[Tensor, "*b k"]
-    ) -> Bool[Tensor, "b k"]:
+    def hold(self, entities: PerQuery, directions: PerQuery, candidates: Int[Tensor, "*b k"]) -> Bool[Tensor, "b k"]:
         """Say of each candidate whether it is an answer; the candidates are those of each query, or the same."""
         pairs = self._numbers(entities, directions)[:, None] * self.entities + candidates
         return self._pairs[torch.searchsorted(self._pairs, pairs)] == pairs

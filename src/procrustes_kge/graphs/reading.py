@@ -1,9 +1,7 @@
 """From a name, a folder, a file, a frame or an array to a Graph, and back to files."""
 
-from __future__ import annotations
-
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,10 +38,8 @@ def read_graph(
         if len(path.parts) > 1 or path.suffix in formats.SUFFIXES:
             raise InputError(f"{source}: no such file or folder; `procrustes data` lists the datasets known by name")
         known = datasets.dataset(str(source))
-        contents = datasets.splits(known.name, progress)
-        columns = {
-            split: formats.parse_delimited(data, f"{known.name}/{split}.txt") for split, data in contents.items()
-        }
+        contents = datasets.splits(known.name, progress).items()
+        columns = {split: formats.parse_delimited(data, f"{known.name}/{split}.txt") for split, data in contents}
         try:
             return _encode(known.name, columns, datasets.labels(known.name, progress))
         except InputError as error:  # labels are a courtesy: a machine without a network trains all the same
@@ -58,16 +54,9 @@ def read_graph(
 
 def _split_files(folder: Path) -> dict[str, Path]:
     """Return the files of a folder that are named after the splits; `dev` is another word for valid."""
-    words = {
-        "train": "train",
-        "valid": "valid",
-        "validation": "valid",
-        "dev": "valid",
-        "val": "valid",
-        "test": "test",
-    }
-    found: dict[str, Path] = {}
-    for file in sorted(folder.iterdir()):
+    words = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
+    found, files = dict[str, Path](), sorted(folder.iterdir())
+    for file in files:
         split = words.get(file.name.split(".")[0].lower())
         if split is None or not file.is_file() or not formats.is_triples_file(file):
             continue
@@ -75,10 +64,8 @@ def _split_files(folder: Path) -> dict[str, Path]:
             raise InputError(f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one")
         found[split] = file
     if "train" not in found:
-        seen = ", ".join(file.name for file in sorted(folder.iterdir())[:5]) or "nothing"
-        raise InputError(
-            f"{folder}: no triples here, expected a file train.txt (and valid.txt, test.txt); found {seen}"
-        )
+        seen = f"found {', '.join(file.name for file in files[:5]) or 'nothing'}"
+        raise InputError(f"{folder}: no triples here, expected a file train.txt (and valid.txt, test.txt); {seen}")
     return {split: found[split] for split in SPLITS if split in found}
 
 
@@ -95,12 +82,9 @@ def _columns_of(source: Any) -> formats.Columns:
         if not isinstance(rows, Iterable):
             raise InputError(f"{source!r} given, expected a name, a path, a frame, or rows of (head, relation, tail)")
         rows = list(rows)
-        wrong = next(
-            (row for row in rows if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 3),
-            None,
-        )
-        if wrong is not None:
-            raise InputError(f"a row {wrong!r}, expected three values (head, relation, tail)")
+        for row in rows:
+            if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 3:
+                raise InputError(f"a row {row!r}, expected three values (head, relation, tail)")
         heads, relations, tails = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
     if not heads:
         raise InputError("no triples in what was given, expected rows of (head, relation, tail)")
@@ -111,46 +95,30 @@ def _columns_of(source: Any) -> formats.Columns:
 def _name(value: Any) -> str:
     # NaN and NaT differ from themselves; of NA, pandas does not say whether it does.
     if value is None or type(value).__name__ == "NAType" or value != value or value == "":
-        raise InputError(
-            f"a missing value ({value!r}) among the triples, expected a name; drop or fill such rows first"
-        )
+        seen = f"a missing value ({value!r}) among the triples"
+        raise InputError(f"{seen}, expected a name; drop or fill such rows first")
     return str(value)
 
 
 def _encode(name: str, columns: Mapping[str, formats.Columns], labels: Mapping[str, str]) -> Graph:
     """Number entities and relations as they first appear, and drop triples that came before, in any split."""
-    entities: dict[str, int] = {}
-    relations: dict[str, int] = {}
+    entities, relations = dict[str, int](), dict[str, int]()
     parts, notes = [], []
     for split, column in columns.items():
-        numbered = [
-            _number(column.heads, entities),
-            _number(column.relations, relations),
-            _number(column.tails, entities),
-        ]
+        named = (column.heads, entities), (column.relations, relations), (column.tails, entities)
+        numbered = [[ids.setdefault(each, len(ids)) for each in names] for names, ids in named]
         parts.append(np.array(numbered, dtype=np.int64).T)
         notes += [f"{split}: {note}" if len(columns) > 1 else note for note in column.notes]
     first = _first_occurrences(np.concatenate(parts))
     triples = {split: torch.empty(0, 3, dtype=torch.int64) for split in SPLITS}
-    start = 0
-    for split, part in zip(columns, parts, strict=True):
-        fresh = first[start : start + len(part)]
-        start += len(part)
+    freshness = np.split(first, np.cumsum([len(part) for part in parts])[:-1])
+    for split, part, fresh in zip(columns, parts, freshness, strict=True):
         triples[split] = torch.from_numpy(np.ascontiguousarray(part[fresh]))
         if dropped := len(part) - int(fresh.sum()):
             note = f"{formats.counted(dropped, 'duplicate triple')} dropped"
             notes.append(f"{split}: {note}" if len(columns) > 1 else note)
-    return Graph(
-        name,
-        Vocabulary(entities, "entity", labels),
-        Vocabulary(relations, "relation"),
-        **triples,
-        notes=tuple(notes),
-    )
-
-
-def _number(names: Sequence[str], ids: dict[str, int]) -> list[int]:
-    return [ids.setdefault(name, len(ids)) for name in names]
+    labelled = Vocabulary(entities, "entity", labels)
+    return Graph(name, labelled, Vocabulary(relations, "relation"), **triples, notes=tuple(notes))
 
 
 def _first_occurrences(triples: np.ndarray) -> np.ndarray:

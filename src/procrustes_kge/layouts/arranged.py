@@ -14,7 +14,7 @@ from torch import Tensor
 
 from procrustes_kge.graphs.queries import group_by_query
 from procrustes_kge.layouts.fused import FusedLayout
-from procrustes_kge.layouts.relational import RelationalMatrices
+from procrustes_kge.layouts.relational import RelationalMatrices, Vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,12 +58,10 @@ class ArrangedTriples:
                 self._made[key] = arrange(self.triples, self.entities, self.relations)
             return self._made[key]
 
-    def in_order(self, vectors: Float[Tensor, "segments entities width"]) -> Float[Tensor, "segments entities width"]:
+    def in_order(self, vectors: Vectors) -> Vectors:
         """Return vectors of the graph's entities in the order of these triples."""
         return vectors[:, self.order]
 
-    def in_graph_order(
-        self, vectors: Float[Tensor, "segments entities width"]
-    ) -> Float[Tensor, "entities segments width"]:
+    def in_graph_order(self, vectors: Vectors) -> Float[Tensor, "entities segments width"]:
         """Return vectors in the order of these triples in that of the graph's entities, segments of one together."""
         return vectors[:, self.places].transpose(0, 1)

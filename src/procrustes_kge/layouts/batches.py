@@ -17,7 +17,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from procrustes_kge.graphs.queries import Queries, group_by_query
-from procrustes_kge.linalg import tiled
+from procrustes_kge.linalg import numbered, tiled
 
 QUERIES_PER_TILE = 16  # few, since a graph of many relations pads half a tile for each
 
@@ -33,28 +33,20 @@ class Batch:
     answers: Int[Tensor, " answers"]  # the entity that answers
 
     def split(self, size: int) -> list[Batch]:
-        """Return batches of at most `size` queries, but at least a tile, that hold the same.
-
-        The host waits for the device, but not where the batch is small enough as it is.
-        """
+        """Return batches of at most `size` queries, but at least a tile, that hold the same; wait only if it is cut."""
         if len(self.asked) <= size:
             return [self]
         height = len(self.asked) // len(self.tiles)
-        tiles = max(1, size // height)
+        return list(self.cut(max(1, size // height), height))
+
+    def cut(self, tiles: int, height: int) -> Iterator[Batch]:
+        """Yield batches of this many tiles that hold the same; the host waits for the device once."""
         rows = tiles * height
-        starts = range(0, len(self.asked), rows)
-        first_rows = torch.arange(0, len(self.asked), rows, device=self.rows.device)
-        cuts = [*torch.searchsorted(self.rows, first_rows).tolist(), len(self.rows)]
-        return [
-            Batch(
-                asked=self.asked[start : start + rows],
-                tiles=self.tiles[number * tiles : (number + 1) * tiles],
-                counts=self.counts[start : start + rows],
-                rows=self.rows[cuts[number] : cuts[number + 1]] - start,
-                answers=self.answers[cuts[number] : cuts[number + 1]],
-            )
-            for number, start in enumerate(starts)
-        ]
+        cuts = [0, *self.counts.cumsum(0)[rows - 1 :: rows].tolist(), len(self.answers)]
+        for number in range(-(-len(self.tiles) // tiles)):
+            mine, here = slice(cuts[number], cuts[number + 1]), slice(number * rows, (number + 1) * rows)
+            asked, directions = self.asked[here], self.tiles[number * tiles : (number + 1) * tiles]
+            yield Batch(asked, directions, self.counts[here], self.rows[mine] - number * rows, self.answers[mine])
 
 
 @dataclass(frozen=True)
@@ -86,20 +78,7 @@ class QueryBatches:
 
     def epoch(self, size: int, generator: torch.Generator | None = None) -> Iterator[Batch]:
         """Yield every query once, in random batches of about `size`; without a generator, in the sorted order."""
-        whole = self._dealt(generator)
-        tiles = self._tiles_per_batch(size)
-        rows = tiles * self.height
-        ends = whole.counts.cumsum(0)
-        cuts = [0, *ends[rows - 1 :: rows].tolist(), len(whole.answers)]  # the one wait of an epoch
-        for number in range(self.steps(size)):
-            mine = slice(cuts[number], cuts[number + 1])
-            yield Batch(
-                asked=whole.asked[number * rows : (number + 1) * rows],
-                tiles=whole.tiles[number * tiles : (number + 1) * tiles],
-                counts=whole.counts[number * rows : (number + 1) * rows],
-                rows=whole.rows[mine] - number * rows,
-                answers=whole.answers[mine],
-            )
+        yield from self._dealt(generator).cut(self._tiles_per_batch(size), self.height)
 
     def _dealt(self, generator: torch.Generator | None) -> Batch:
         """Return all queries as one batch: shuffled within each direction, and then tile by tile."""
@@ -115,8 +94,6 @@ class QueryBatches:
         query_of = query_of.view(-1, self.height)[tile_order].flatten()
         real, query_of = query_of < padding, query_of.clamp_max(padding - 1)
         counts = torch.where(real, queries.counts[query_of], 0)
-        everyone = torch.arange(len(query_of), device=device)
-        rows = torch.repeat_interleave(everyone, counts, output_size=len(queries.answers))
-        within = torch.arange(len(rows), device=device) - (counts.cumsum(0) - counts)[rows]
+        rows, within = numbered(counts, len(queries.answers))
         answers = queries.answers[queries.offsets[query_of[rows]] + within]
         return Batch(queries.entities[query_of], self.tiles[tile_order], counts, rows, answers)

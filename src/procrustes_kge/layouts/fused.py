@@ -14,7 +14,7 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.queries import Queries, group_by_query
-from procrustes_kge.linalg import starts, tiled
+from procrustes_kge.linalg import numbered, starts, tiled
 
 ANSWERS_PER_ROW = 16  # or the root of how many its query has: no program adds up a million alone
 ROWS_PER_FUSED_TILE = 64  # that a program holds at once
@@ -38,9 +38,7 @@ class FusedLayout:
     asked: Int[Tensor, "tiles rows"]  # the entity that a row asks about, or NOBODY
     counts: Int[Tensor, "tiles rows"]  # how many answers a row has
     tiles: Int[Tensor, "tiles 2"]  # where the answers of a tile start, and the most that a row has
-    workloads: Int[
-        Tensor, "workloads 3"
-    ]  # first tile, tile after the last, direction: r asks for tails, r + R for heads
+    workloads: Int[Tensor, "workloads 3"]  # first tile, tile after the last, direction (r for tails, r + R for heads)
     workload_offsets: Int[Tensor, " directions_and_one"]  # where the workloads of each direction start
     tail_workloads: int  # how many of them ask for tails
     triples: Float[Tensor, " relations"]  # how many of each relation
@@ -67,11 +65,14 @@ class FusedLayout:
         counts = count.new_zeros(places).index_copy_(0, place, count).view(-1, height)
         depth = counts[:, 0]  # the first row has most
         offset = starts(depth * height)
-        of_row, number = _spread(count)
+        of_row, number = numbered(count)
         at = offset[place[of_row] // height] + number * height + place[of_row] % height
         workloads = _workloads(tile_direction, relations)
         per_direction = torch.bincount(workloads[:, 2], minlength=2 * relations)
-        padded = count.new_full((_checked(int(offset[-1])),), NOBODY)
+        if (held := int(offset[-1])) > LARGEST:
+            seen = f"{held:,} answers in the tiles of the fused kernels"
+            raise InputError(f"{seen}, expected at most {LARGEST:,}; try --device cpu")
+        padded = count.new_full((held,), NOBODY)
         return cls(
             entities=entities,
             relations=relations,
@@ -90,13 +91,10 @@ class FusedLayout:
 
 
 def _rows(queries: Queries) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"], Int[Tensor, " rows"]]:
-    """Cut queries into rows: the query of each, where its answers start, and how many they are.
-
-    Sorted by direction, and there by how many.
-    """
+    """Cut queries into rows, sorted by direction and size: the query of each, where its answers start, and how many."""
     sizes = queries.counts
     most = sizes.double().sqrt().ceil().long().clamp_min(ANSWERS_PER_ROW)
-    query, piece = _spread((sizes + most - 1) // most)
+    query, piece = numbered((sizes + most - 1) // most)
     most = most[query]
     first, count = queries.offsets[query] + most * piece, torch.minimum(sizes[query] - most * piece, most)
     longest = int(count.max()) if len(count) else 0
@@ -107,11 +105,10 @@ def _rows(queries: Queries) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"],
 def _workloads(tile_direction: Int[Tensor, " tiles"], relations: int) -> Int[Tensor, "workloads 3"]:
     """Return the first tile, the tile after the last, and the direction of each workload."""
     tiles = torch.bincount(tile_direction, minlength=2 * relations)
-    direction, number = _spread((tiles + TILES_PER_WORKLOAD - 1) // TILES_PER_WORKLOAD)
+    direction, number = numbered((tiles + TILES_PER_WORKLOAD - 1) // TILES_PER_WORKLOAD)
     begin = starts(tiles)[direction] + number * TILES_PER_WORKLOAD
-    return torch.stack(
-        [begin, torch.minimum(begin + TILES_PER_WORKLOAD, starts(tiles)[direction + 1]), direction], dim=1
-    )
+    end = torch.minimum(begin + TILES_PER_WORKLOAD, starts(tiles)[direction + 1])
+    return torch.stack([begin, end, direction], dim=1)
 
 
 def _with_few_tail_queries(triples: Int[Tensor, "n 3"], entities: int, relations: int) -> Int[Tensor, "n 3"]:
@@ -119,18 +116,3 @@ def _with_few_tail_queries(triples: Int[Tensor, "n 3"], entities: int, relations
     directions = group_by_query(triples, entities, relations).directions
     heads, tails = torch.bincount(directions, minlength=2 * relations).chunk(2)
     return torch.where((tails < heads)[triples[:, 1], None], triples.flip(1), triples)
-
-
-def _checked(answers: int) -> int:
-    """Return how many answers all tiles hold, padding included, unless that is more than kernels can count."""
-    if answers > LARGEST:
-        raise InputError(
-            f"{answers:,} answers in the tiles of the fused kernels, expected at most {LARGEST:,}; try --device cpu"
-        )
-    return answers
-
-
-def _spread(sizes: Int[Tensor, " bags"]) -> tuple[Int[Tensor, " members"], Int[Tensor, " members"]]:
-    """Return, for every member of every bag, its bag and its number in it."""
-    bag = torch.repeat_interleave(torch.arange(len(sizes), device=sizes.device), sizes)
-    return bag, torch.arange(len(bag), device=sizes.device) - starts(sizes)[bag]

@@ -13,8 +13,8 @@ height, padded with rows that have no answers: all relations together are one ba
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -22,10 +22,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from procrustes_kge.graphs.queries import Queries, group_by_query
-from procrustes_kge.linalg import bag_sum, completed, starts, tiled
+from procrustes_kge.linalg import Polar, bag_sum, completed, starts, tiled
 
 ROWS_PER_CHUNK = 2**14  # that a core processes at once: with their sums they stay in its cache
 ROWS_PER_TILE = 64  # tall enough for a good product, short enough that relations of few triples waste little
+
+Vectors = Float[Tensor, "segments entities width"]
+Rows = Float[Tensor, "rows width"]
+Matrices = Float[Tensor, "segments relations width width"]
+Shifts = Float[Tensor, "segments relations width"]
+Weights = Float[Tensor, "segments relations"]
 
 
 def padded_rows(triples: int, relations: int, height: int = ROWS_PER_TILE) -> tuple[int, int]:
@@ -73,26 +79,13 @@ class DirectionRows:
         answers, offsets = _stacked(queries.answers, entities, segments), starts(counts)
         maps = _stacked(tiles, relations, segments)
         rows = max(1, chunk // height) * height
-        firsts = range(0, len(counts), rows)
-        cuts = offsets[[*firsts, len(counts)]].tolist()
-
-        def cut(number: int, first: int) -> Chunk:
-            last = min(first + rows, len(counts))
+        ends = [*range(0, len(counts), rows), len(counts)]
+        chunks = []
+        for (first, last), (begin, end) in zip(pairwise(ends), pairwise(offsets[ends].tolist()), strict=True):
             here, of_tiles = slice(first, last), slice(first // height, last // height)
-            return Chunk(
-                *(here, of_tiles, asked[here]),
-                answers=answers[cuts[number] : cuts[number + 1]],
-                offsets=offsets[first : last + 1] - cuts[number],
-                counts=counts[here].view(-1, height),
-                maps=maps[of_tiles],
-            )
-
-        return cls(
-            asked=asked,
-            counts=counts,
-            bags=starts(torch.bincount(tiles, minlength=relations).repeat(segments)),
-            chunks=[cut(number, first) for number, first in enumerate(firsts)],
-        )
+            mine = answers[begin:end], offsets[first : last + 1] - begin, counts[here].view(-1, height)
+            chunks.append(Chunk(here, of_tiles, asked[here], *mine, maps[of_tiles]))
+        return cls(asked, counts, starts(torch.bincount(tiles, minlength=relations).repeat(segments)), chunks)
 
     @property
     def tiles(self) -> int:
@@ -108,15 +101,15 @@ def _stacked(indices: Int[Tensor, " n"], stride: int, segments: int) -> Int[Tens
 class Relations(NamedTuple):
     """The best map of each relation and segment, h Q + b, and what it leaves: ‖H Q + b − T‖²."""
 
-    rotations: Float[Tensor, "segments relations width width"]
-    translations: Float[Tensor, "segments relations width"] | None
-    residuals: Float[Tensor, "segments relations"]
-    back: Float[Tensor, "segments relations width"] | None  # c of the inverse map t Qᵀ + c
+    rotations: Matrices
+    translations: Shifts | None
+    residuals: Weights
+    back: Shifts | None  # c of the inverse map t Qᵀ + c
 
-    def weighted(self, weights: Float[Tensor, "segments relations"]) -> Relations:
+    def weighted(self, weights: Weights) -> Relations:
         """Return the maps, each times the weight of its relation."""
-        shifts = (None if shift is None else weights[..., None] * shift for shift in (self.translations, self.back))
-        translations, back = shifts
+        old = self.translations, self.back
+        translations, back = (None if shift is None else weights[..., None] * shift for shift in old)
         return Relations(weights[..., None, None] * self.rotations, translations, self.residuals, back)
 
 
@@ -146,14 +139,9 @@ class RelationalMatrices:
     ) -> RelationalMatrices:
         """Arrange triples, on the device where they are."""
         queries = group_by_query(triples, entities, relations, distinct=False)
-        # A GPU has no use for chunks: it would wait for each to start.
-        sizes = (
-            entities,
-            relations,
-            segments,
-            height,
-            2 * len(triples) * segments * height if triples.is_cuda else chunk,
-        )
+        if triples.is_cuda:  # a GPU has no use for chunks: it would wait for each to start
+            chunk = 2 * len(triples) * segments * height
+        sizes = (entities, relations, segments, height, chunk)
         tails, heads = (DirectionRows.of(side, *sizes) for side in queries.by_side(relations))
         real = torch.cat([tails.counts, heads.counts]) > 0
         receiver = torch.cat([tails.asked, heads.asked])[real]
@@ -165,12 +153,7 @@ class RelationalMatrices:
             arrivals=starts(torch.bincount(receiver, minlength=entities * segments)),
         )
 
-    def solve(
-        self,
-        vectors: Float[Tensor, "segments entities width"],
-        polar: Callable[[Tensor], Tensor],
-        translate: bool = False,
-    ) -> Relations:
+    def solve(self, vectors: Vectors, polar: Polar, translate: bool = False) -> Relations:
         """Return the map of each relation that minimises ‖H Q + b − T‖, with b = 0 unless asked to translate.
 
         The best b carries the rotated mean head to the mean tail, so Q is solved between centred heads and tails.
@@ -192,11 +175,7 @@ class RelationalMatrices:
         residuals = lengths - 2 * (rotations * covariances).sum(dim=(-2, -1))
         return Relations(rotations, translations, residuals.clamp_min(0), back)
 
-    def _moments(
-        self, vectors: Float[Tensor, "segments entities width"], translate: bool
-    ) -> tuple[
-        Float[Tensor, "segments relations width width"], tuple[Float[Tensor, "segments relations width"], ...] | None
-    ]:
+    def _moments(self, vectors: Vectors, translate: bool) -> tuple[Matrices, tuple[Shifts, ...] | None]:
         """Return M = Σ x_qᵀ A_q of each relation and, if asked to translate, the sums of its heads and of its tails."""
         side, points, width = self.asking_tails, vectors.flatten(0, 1), vectors.shape[-1]
         products = points.new_empty(side.tiles, width, width)
@@ -217,7 +196,7 @@ class RelationalMatrices:
         sums = bag_sum(tiles.flatten(1), members, self.asking_tails.bags)
         return sums.view(self.segments, self.relations, *tiles.shape[1:])
 
-    def buffer(self, vectors: Float[Tensor, "segments entities width"]) -> Float[Tensor, "rows width"]:
+    def buffer(self, vectors: Vectors) -> Rows:
         """Return memory for what `pull` computes on its way; it may be used again."""
         return vectors.new_empty(sum(len(side.asked) for side in self._sides), vectors.shape[-1])
 
@@ -226,12 +205,8 @@ class RelationalMatrices:
         return self.asking_tails, self.asking_heads
 
     def pull(
-        self,
-        vectors: Float[Tensor, "segments entities width"],
-        relations: Relations,
-        weights: Float[Tensor, "segments relations"] | None = None,
-        buffer: Float[Tensor, "rows width"] | None = None,
-    ) -> Float[Tensor, "segments entities width"]:
+        self, vectors: Vectors, relations: Relations, weights: Weights | None = None, buffer: Rows | None = None
+    ) -> Vectors:
         """Return the sum, over its triples, of where they want each entity, times the weight of their relation.
 
         A head is wanted at t Qᵀ + c = (t − b) Qᵀ and a tail at h Q + b. With `mass`, the sum of those weights, the
@@ -250,7 +225,7 @@ class RelationalMatrices:
                     here.addcmul_(chunk.counts[..., None].to(here.dtype), shifts.flatten(0, 1)[chunk.maps, None])
         return bag_sum(wanted, self.arriving, self.arrivals).view_as(vectors)
 
-    def mass(self, weights: Float[Tensor, "segments relations"]) -> Float[Tensor, "segments entities 1"]:
+    def mass(self, weights: Weights) -> Float[Tensor, "segments entities 1"]:
         """Return the sum of its triples' weights for each entity, a triple counted at its head and at its tail."""
         rows = self.buffer(weights[..., None])
         for side, mine in zip(self._sides, self._by_side(rows), strict=True):
@@ -258,5 +233,5 @@ class RelationalMatrices:
                 mine[chunk.rows, 0] = (chunk.counts * weights.flatten()[chunk.maps, None]).flatten()
         return bag_sum(rows, self.arriving, self.arrivals).view(self.segments, self.entities, 1)
 
-    def _by_side(self, rows: Float[Tensor, "rows width"]) -> tuple[Tensor, ...]:
+    def _by_side(self, rows: Rows) -> tuple[Tensor, ...]:
         return rows.split([len(side.asked) for side in self._sides])

@@ -1,7 +1,5 @@
 """Where to compute."""
 
-from __future__ import annotations
-
 import torch
 
 from procrustes_kge.errors import InputError

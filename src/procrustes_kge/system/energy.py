@@ -1,7 +1,5 @@
 """Energy counters: of processors and memory (RAPL, as Linux shows it), and of a CUDA device (NVML)."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Files that are written whole or not at all, and sentences for what keeps them from being written."""
 
-from __future__ import annotations
-
 import json
 import re
 import tempfile

@@ -69,9 +69,8 @@ class Meter:
         self.intensity, self.grid = grid_intensity(grid)
         self.device, self.problems = torch.device(device), list[str]()
         self.on_cuda = self.device.type == "cuda" and (self.device.index or 0) < torch.cuda.device_count()
-        if self.on_cuda:
-            self._attempt("peak memory of the GPU", lambda: torch.cuda.reset_peak_memory_stats(self.device))
-        self._wait_for_gpu()  # work queued so far belongs to others
+        self._on_gpu("peak memory of the GPU", torch.cuda.reset_peak_memory_stats)
+        self._on_gpu("waiting for the GPU", torch.cuda.synchronize)  # work queued so far belongs to others
         self.gpu = None
         if self.device.type != "cpu":
             self.gpu = self._attempt(f"energy counter of {self.device}", lambda: GpuCounter(self.device))
@@ -82,15 +81,20 @@ class Meter:
 
     def stop(self) -> None:
         """Read every meter and set `footprint`."""
-        self._wait_for_gpu()  # work still queued belongs to the block
+        self._on_gpu("waiting for the GPU", torch.cuda.synchronize)  # work still queued belongs to the block
         seconds, peak = time.perf_counter() - self.started, peak_memory_mb()
-        joules = self._attempt("energy counter of the processor", self.machine.stop) if self.machine else None
-        cpu, ram, gpu = self._cpu(joules or {}), self._ram(joules or {}, seconds, peak), self._gpu()
+        counted = self._attempt("energy counter of the processor", self.machine.stop) if self.machine else None
+        joules = counted or {"cpu": 0.0, "ram": 0.0}
+        if counted and not joules["cpu"]:  # as some virtual machines show
+            self.problems.append("energy counter of the processor: it stands still")
+        busy = WATTS_PER_BUSY_CORE * (_cpu_seconds() - self.cpu_seconds)
+        cpu = _energy("cpu", joules["cpu"], busy, f"{WATTS_PER_BUSY_CORE:g} W per busy core")
+        held = WATTS_PER_GB * peak / 1000 * seconds
+        ram = _energy("memory", joules["ram"], held, f"{WATTS_PER_GB:g} W per GB of its peak")
+        gpu = self._gpu()
         parts = [part for part in (cpu, ram, gpu) if part.words]
         kwh = cpu.kwh + gpu.kwh + ram.kwh
-        gpu_peak = None
-        if self.on_cuda:
-            gpu_peak = self._attempt("peak memory of the GPU", lambda: torch.cuda.max_memory_allocated(self.device))
+        gpu_peak = self._on_gpu("peak memory of the GPU", torch.cuda.max_memory_allocated)
         self.footprint = Footprint(
             seconds=seconds,
             kwh=kwh,
@@ -106,20 +110,6 @@ class Meter:
             estimated=not all(part.measured for part in parts),
         )
 
-    def _cpu(self, joules: dict[str, float]) -> Energy:
-        if joules.get("cpu"):
-            return Energy(joules["cpu"] / JOULES_PER_KWH, "cpu measured by RAPL (whole machine)", True)
-        if joules:  # as some virtual machines show
-            self.problems.append("energy counter of the processor: it stands still")
-        kwh = WATTS_PER_BUSY_CORE * (_cpu_seconds() - self.cpu_seconds) / JOULES_PER_KWH
-        return Energy(kwh, f"cpu estimated at {WATTS_PER_BUSY_CORE:g} W per busy core", False)
-
-    def _ram(self, joules: dict[str, float], seconds: float, peak_mb: float) -> Energy:
-        if joules.get("ram"):
-            return Energy(joules["ram"] / JOULES_PER_KWH, "memory measured by RAPL (whole machine)", True)
-        kwh = WATTS_PER_GB * peak_mb / 1000 * seconds / JOULES_PER_KWH
-        return Energy(kwh, f"memory estimated at {WATTS_PER_GB:g} W per GB of its peak", False)
-
     def _gpu(self) -> Energy:
         if self.device.type == "cpu":
             return Energy(0.0, "", True)
@@ -128,9 +118,8 @@ class Meter:
             return Energy(0.0, f"energy of {self.device} is missing", False)
         return Energy(joules / JOULES_PER_KWH, "gpu measured by NVML (whole device)", True)
 
-    def _wait_for_gpu(self) -> None:
-        if self.on_cuda:
-            self._attempt("waiting for the GPU", lambda: torch.cuda.synchronize(self.device))
+    def _on_gpu(self, what: str, step: Callable[[torch.device], Result]) -> Result | None:
+        return self._attempt(what, lambda: step(self.device)) if self.on_cuda else None
 
     def _attempt(self, what: str, step: Callable[[], Result]) -> Result | None:
         """Return what a step returns; None where it fails, and `method` says why: no meter may stop a training."""
@@ -139,6 +128,12 @@ class Meter:
         except Exception as error:
             self.problems.append(f"{what}: {error}")
             return None
+
+
+def _energy(part: str, joules: float, estimate: float, rule: str) -> Energy:
+    if joules:
+        return Energy(joules / JOULES_PER_KWH, f"{part} measured by RAPL (whole machine)", True)
+    return Energy(estimate / JOULES_PER_KWH, f"{part} estimated at {rule}", False)
 
 
 def _cpu_seconds() -> float:
@@ -182,10 +177,8 @@ def _country_intensity(code: str) -> tuple[float, str]:
     """Look a country up in codecarbon's table, without importing codecarbon."""
     package = importlib.util.find_spec("codecarbon")
     if package is None or not package.submodule_search_locations:
-        raise InputError(
-            f"grid {code!r}: the figures of countries come with codecarbon, which is not installed; "
-            "install it, or give a number of grams of CO2 per kWh"
-        )
+        seen = f"grid {code!r}: the figures of countries come with codecarbon, which is not installed"
+        raise InputError(f"{seen}; install it, or give a number of grams of CO2 per kWh")
     table = Path(package.submodule_search_locations[0], "data", "private_infra", "global_energy_mix.json")
     countries = json.loads(table.read_text(encoding="utf-8"))
     letters = code.upper()
@@ -196,8 +189,6 @@ def _country_intensity(code: str) -> tuple[float, str]:
             raise InputError(f"grid {code!r}: two letters need the package pycountry; give three, as in FRA") from None
         letters = getattr(pycountry.countries.get(alpha_2=letters), "alpha_3", letters)
     if letters not in countries:
-        raise InputError(
-            f"grid {code!r} is not known; expected grams of CO2 per kWh (such as 56), "
-            "an ISO country code (such as FRA or FR) or 'world'"
-        )
+        expected = "grams of CO2 per kWh (such as 56), an ISO country code (such as FRA or FR) or 'world'"
+        raise InputError(f"grid {code!r} is not known; expected {expected}")
     return float(countries[letters]["carbon_intensity"]), letters

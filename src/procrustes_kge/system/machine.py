@@ -1,7 +1,5 @@
 """The name of this machine's processor, and the most memory that this process has held."""
 
-from __future__ import annotations
-
 import platform
 import re
 import sys

@@ -1,7 +1,5 @@
 """Running out of memory: recognise it, say it in a sentence, and go on in smaller pieces."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,12 +13,12 @@ Result = TypeVar("Result")
 
 # PyTorch raises a plain RuntimeError where memory runs out on the CPU, and inside CUDA's own libraries.
 _ON_A_GPU = re.compile(r"CUDA error: out of memory|CU\w+_STATUS_ALLOC_FAILED")
-_ON_THE_CPU = re.compile(r"tried to allocate")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Say whether an error means too little memory, on the GPU or on the CPU."""
-    return _gpu_is_full(error) or isinstance(error, MemoryError) or _says(error, _ON_THE_CPU)
+    says = isinstance(error, RuntimeError) and "tried to allocate" in str(error)
+    return says or isinstance(error, MemoryError) or _gpu_is_full(error)
 
 
 @contextmanager
@@ -51,8 +49,5 @@ def shrinking(work: Callable[[int], Result], size: int, least: int = 1) -> tuple
 
 
 def _gpu_is_full(error: BaseException) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or _says(error, _ON_A_GPU)
-
-
-def _says(error: BaseException, words: re.Pattern[str]) -> bool:
-    return isinstance(error, RuntimeError) and bool(words.search(str(error)))
+    says = isinstance(error, RuntimeError) and _ON_A_GPU.search(str(error))
+    return isinstance(error, torch.OutOfMemoryError) or bool(says)

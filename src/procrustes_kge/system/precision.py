@@ -4,12 +4,11 @@ PyTorch has one of each for all threads. Here several users, nested or in thread
 values at once: the strictest one holds, and after the last user the value from before the first is restored.
 """
 
-from __future__ import annotations
-
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -17,7 +16,6 @@ import torch
 Value = TypeVar("Value")
 
 WORKSPACE = "CUBLAS_WORKSPACE_CONFIG"  # without one of two fixed values cuBLAS may change its order of sums
-_ROUGH_TO_EXACT = ("tf32", "ieee")
 
 
 class Switch(Generic[Value]):
@@ -48,10 +46,8 @@ class Switch(Generic[Value]):
 
 
 def _precision_of(backend: Any) -> Switch[str]:
-    def write(value: str) -> None:
-        backend.fp32_precision = value
-
-    return Switch(lambda: backend.fp32_precision, write, _ROUGH_TO_EXACT.index)
+    name = "fp32_precision"
+    return Switch(partial(getattr, backend, name), partial(setattr, backend, name), ("tf32", "ieee").index)
 
 
 _ON_A_GPU = [_precision_of(torch.backends.cuda.matmul), _precision_of(torch.backends.cudnn.conv)]  # type: ignore[attr-defined]
@@ -59,24 +55,21 @@ _ON_THE_CPU = _precision_of(torch.backends.mkldnn.matmul)  # type: ignore[attr-d
 
 
 @contextmanager
-def exact_products() -> Iterator[None]:
+def _products(precision: str, switches: Iterable[Switch[str]]) -> Iterator[None]:
+    with ExitStack() as stack:
+        for switch in switches:
+            stack.enter_context(switch.wanted(precision))
+        yield
+
+
+def exact_products() -> AbstractContextManager[None]:
     """Keep float32 products in float32: the rounding of TF32 would make ties out of near misses."""
-    with ExitStack() as stack:
-        for switch in (*_ON_A_GPU, _ON_THE_CPU):
-            stack.enter_context(switch.wanted("ieee"))
-        yield
+    return _products("ieee", (*_ON_A_GPU, _ON_THE_CPU))
 
 
-@contextmanager
-def rough_products() -> Iterator[None]:
-    """Let a GPU round what it multiplies to TF32, which is several times as fast and good enough to learn by.
-
-    Products stay exact as long as another user wants exact ones.
-    """
-    with ExitStack() as stack:
-        for switch in _ON_A_GPU:
-            stack.enter_context(switch.wanted("tf32"))
-        yield
+def rough_products() -> AbstractContextManager[None]:
+    """Let a GPU round products to TF32, several times as fast and good enough to learn by, unless others want exact."""
+    return _products("tf32", _ON_A_GPU)
 
 
 def _read_determinism() -> tuple[bool, bool, str | None]:
@@ -96,11 +89,6 @@ def _write_determinism(state: tuple[bool, bool, str | None]) -> None:
 _DETERMINISM = Switch(_read_determinism, _write_determinism, lambda _: 0)
 
 
-@contextmanager
-def deterministic_algorithms(wanted: bool) -> Iterator[None]:
+def deterministic_algorithms(wanted: bool) -> AbstractContextManager[None]:
     """Let PyTorch use deterministic algorithms and refuse others, if wanted."""
-    if not wanted:
-        yield
-        return
-    with _DETERMINISM.wanted((True, False, os.environ.get(WORKSPACE, ":4096:8"))):
-        yield
+    return _DETERMINISM.wanted((True, False, os.environ.get(WORKSPACE, ":4096:8"))) if wanted else nullcontext()

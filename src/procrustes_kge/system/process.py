@@ -14,8 +14,6 @@ at every step; the system then clears each page again. On graphs of some hundred
 time of an epoch, or more.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys
@@ -34,8 +32,9 @@ def prepare_process() -> None:
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     if (library := _glibc()) is not None:
-        for name, (parameter, value) in _KEEP.items():
-            if not _is_set(name):
+        for name, (parameter, value) in _KEEP.items():  # the user may have set it by either of glibc's two ways
+            tuned = f"glibc.malloc.{name.lower()}=" in os.environ.get("GLIBC_TUNABLES", "")
+            if not tuned and {f"MALLOC_{name}", f"MALLOC_{name}_"}.isdisjoint(os.environ):
                 library.mallopt(parameter, value)
 
 
@@ -43,14 +42,6 @@ def give_back() -> None:
     """Return free memory to the system, after work that needed more than what follows."""
     if (library := _glibc()) is not None:
         library.malloc_trim(0)
-
-
-def _is_set(name: str) -> bool:
-    """Say whether the user has set a parameter of malloc, by either of glibc's two ways."""
-    tunables = os.environ.get("GLIBC_TUNABLES", "")
-    return f"glibc.malloc.{name.lower()}=" in tunables or not {f"MALLOC_{name}", f"MALLOC_{name}_"}.isdisjoint(
-        os.environ
-    )
 
 
 def _glibc() -> Any:

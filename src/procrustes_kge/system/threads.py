@@ -4,8 +4,6 @@ Independent jobs on one thread each never wait for one another, and the arithmet
 number of workers: results are equal bit for bit on one core and on sixty-four.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import deque
@@ -63,11 +61,9 @@ def over_cores(
 
 
 def _set_threads_here(count: int) -> int:
-    """Set torch's thread count of the calling Python thread, and return what it was.
-
-    PyTorch takes it as the count of threads that start later, too. Another thread puts that back at once, so that no
-    thread but this one is changed, whatever runs at the same time.
-    """
+    """Set torch's thread count of the calling Python thread, and return what it was."""
+    # PyTorch takes it as the count of threads that start later, too. Another thread puts that back at once, so that no
+    # thread but this one is changed, whatever runs at the same time.
     with _lock, ThreadPoolExecutor(1) as other:
         elsewhere = other.submit(torch.get_num_threads).result()  # the count that new threads start with
         before = torch.get_num_threads()
