@@ -14,7 +14,7 @@ from procrustes_kge.linalg import spherise_
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
 from procrustes_kge.training.optimisers import Adam
-from procrustes_kge.training.state import State, copy_into, merged, part_of
+from procrustes_kge.training.state import Remembering, State, copy_into
 
 if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import FusedSegments
@@ -40,8 +40,10 @@ class Block(Protocol):
         """Go on from a state."""
 
 
-class PlainBlock:
+class PlainBlock(Remembering):
     """Segments trained in plain PyTorch."""
+
+    remembered = ("vectors", "adam")
 
     def __init__(
         self,
@@ -85,16 +87,6 @@ class PlainBlock:
         towards = wanted - (wanted * self.vectors).sum(dim=-1, keepdim=True) * self.vectors
         length = torch.linalg.vector_norm(towards, dim=-1, keepdim=True)
         self.vectors.addcdiv_(towards, length.add_(NEARLY_THERE), value=self.settings.learning_rate)
-
-    def state(self) -> State:
-        """Return all that the next epoch depends on."""
-        return {"vectors": self.vectors, **(merged(adam=self.adam.state()) if self.adam is not None else {})}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        copy_into({"vectors": self.vectors}, state)
-        if self.adam is not None:
-            self.adam.restore(part_of(state, "adam"))
 
 
 class FusedBlock:

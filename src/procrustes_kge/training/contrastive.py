@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -31,7 +31,7 @@ from procrustes_kge.training.gradients import Tables, add_covariances
 from procrustes_kge.training.learner import Learner, StepSizes, polar
 from procrustes_kge.training.loop import Report, run
 from procrustes_kge.training.optimisers import Adagrad, Adam
-from procrustes_kge.training.state import State
+from procrustes_kge.training.state import Remembering
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
 START = 0.01  # size of a coordinate at the start, where lengths are free
@@ -75,8 +75,10 @@ def group_settings(settings: ContrastSettings, group: int) -> ContrastSettings:
     return replace(settings, dim=settings.dim // settings.groups, groups=1, seed=seed)
 
 
-class ContrastiveTrainer:
+class ContrastiveTrainer(Remembering):
     """Trains one group: the learner, the batches it is given, and how far each step goes."""
+
+    remembered = ("learner", "start_loss")
 
     def __init__(self, graph: Graph, batches: QueryBatches, settings: ContrastSettings, device: torch.device) -> None:
         self.graph, self.batches, self.settings, self.device = graph, batches, settings, device
@@ -204,15 +206,6 @@ class ContrastiveTrainer:
         rotations = nearest_orthogonal(rotations[: len(self.graph.relations)].double()).float()
         vectors = vectors.view(len(vectors), self.settings.segments, self.settings.segment)
         return Procrustes(self.graph.entities, self.graph.relations, vectors, rotations, translations, scales)
-
-    def state(self) -> State:
-        """Return all that the next epoch depends on."""
-        return {**self.learner.state(), "start_loss": torch.tensor(self.start_loss)}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.learner.restore(state)
-        self.start_loss = float(state["start_loss"])
 
 
 def joined(parts: Sequence[Procrustes]) -> Procrustes:

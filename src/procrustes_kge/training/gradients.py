@@ -18,6 +18,7 @@ from torch.nn.functional import pad
 
 from procrustes_kge.layouts.batches import Batch
 from procrustes_kge.training.objective import Sigmoid, against_all, against_none, against_some
+from procrustes_kge.training.state import Remembering
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,10 @@ class Draw(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Gradients:
+class Gradients(Remembering):
     """Sums that batches add to. Those of rotations and of losses may run on over several steps."""
+
+    remembered = ("rotations", "rotations_weight")
 
     vectors: Float[Tensor, "n d"]
     translations: Float[Tensor, "directions segments width"] | None

@@ -21,8 +21,8 @@ from procrustes_kge.linalg import (
 )
 from procrustes_kge.training.gradients import Draw, Gradients, Objective, Tables, add_gradients, both_directions
 from procrustes_kge.training.objective import rounded
-from procrustes_kge.training.optimisers import Adagrad, Adam, Optimiser
-from procrustes_kge.training.state import State, copy_into, draw_on, drawing, merged, part_of
+from procrustes_kge.training.optimisers import Adagrad, Adam
+from procrustes_kge.training.state import Remembering, State, copy_into, merged, part_of
 
 ROTATE_EVERY = 4  # steps whose gradients a rotation collects before it moves: moving at every step gains nothing
 
@@ -35,8 +35,10 @@ class StepSizes(NamedTuple):
     steps_an_epoch: int
 
 
-class Deck:
+class Deck(Remembering):
     """All entities in random order, to draw negatives from: no draw has one twice, and all come equally often."""
+
+    remembered = ("next",)
 
     def __init__(self, entities: int, device: torch.device) -> None:
         self.cards = torch.arange(entities, device=device)
@@ -59,8 +61,10 @@ class Deck:
         return Draw(size, height, drawn, (self.place[batch.answers] - starts[batch.rows // height]) % size)
 
 
-class Rotations:
+class Rotations(Remembering):
     """How rotations move: by Procrustes steps up the likelihood, or by Eq. 3 from the answers alone."""
+
+    remembered = ("squares",)
 
     def __init__(self, rotations: Float[Tensor, "directions segments width width"], positives: bool) -> None:
         self.positives = positives
@@ -95,8 +99,10 @@ class Rotations:
         return procrustes_step(before, gradient, bound.clamp(tiny, 1 / tiny), polar)
 
 
-class Learner:
+class Learner(Remembering):
     """Tables of numbers on one device, and how they learn from batches of queries."""
+
+    remembered = ("optimise", "gathered", "rotations", "deck", "generator", "taken")
 
     def __init__(
         self,
@@ -107,7 +113,7 @@ class Learner:
         unit: bool = False,
     ) -> None:
         self.tables, self.objective, self.generator, self.unit = tables, objective, generator, unit
-        self.optimise: Optimiser = optimiser(tables.vectors)
+        self.optimise = optimiser(tables.vectors)
         sides = {"translations": tables.translations, "scales": tables.scales}
         self.optimise_sides = {name: Adagrad(table) for name, table in sides.items() if table is not None}
         self.gathered = Gradients.zeros(tables._replace(vectors=tables.vectors[:0]))  # of all but the vectors
@@ -206,29 +212,16 @@ class Learner:
     def state(self) -> State:
         """Return all that the next epoch depends on."""
         tables = {name: table for name, table in self.tables._asdict().items() if table is not None}
-        optimisers = {"vectors": self.optimise, **self.optimise_sides}
-        return merged(
-            tables=tables,
-            optimisers=merged(**{name: each.state() for name, each in optimisers.items()}),
-            gathered={"rotations": self.gathered.rotations, "weight": self.gathered.rotations_weight},
-            rotations={"squares": self.rotations.squares},
-            draws=drawing(self.generator),
-            counts={"taken": torch.tensor(self.taken), "next": torch.tensor(self.deck.next)},
-        )
+        sides = merged(**{name: each.state() for name, each in self.optimise_sides.items()})
+        return super().state() | merged(tables=tables, sides=sides)
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
-        tables, optimisers = part_of(state, "tables"), part_of(state, "optimisers")
-        self.rotate_to(tables.pop("rotations").to(self.tables.rotations.device, copy=True))
+        super().restore(state)
+        tables, sides = part_of(state, "tables"), part_of(state, "sides")
         copy_into({name: getattr(self.tables, name) for name in tables}, tables)
-        for name, each in {"vectors": self.optimise, **self.optimise_sides}.items():
-            each.restore(part_of(optimisers, name))
-        self.rotations.squares.copy_(state["rotations.squares"])
-        self.gathered.rotations.copy_(state["gathered.rotations"])
-        self.gathered.rotations_weight.copy_(state["gathered.weight"])
-        draw_on(self.generator, part_of(state, "draws"))
-        counts = part_of(state, "counts")
-        self.taken, self.deck.next = int(counts["taken"]), int(counts["next"])
+        for name, each in self.optimise_sides.items():
+            each.restore(part_of(sides, name))
         self.compared = self.in_precision_of_scores(self.compared)
 
 
