@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
 from procrustes_kge.layouts.batches import Batch
-from procrustes_kge.training.objective import Sigmoid, against_all, against_none, against_some
+from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_all, against_none, against_some
 from procrustes_kge.training.state import Remembering
 
 
@@ -45,15 +45,6 @@ class Tables(NamedTuple):
     def tiled(self, rows: Float[Tensor, "rows d"], batch: Batch) -> Float[Tensor, "tiles segments height width"]:
         """Return rows of queries tile by tile and segment by segment."""
         return rows.view(len(batch.tiles), -1, *self.rotations.shape[1:3]).transpose(1, 2)
-
-
-class Draw(NamedTuple):
-    """The negatives of a batch: groups of queries share what is drawn."""
-
-    entities: int  # out of which negatives are drawn
-    height: int  # queries in a group
-    drawn: Int[Tensor, "groups k"]
-    columns: Int[Tensor, " answers"]  # where each answer stands in its group's draw; k or more: nowhere
 
 
 @dataclass(frozen=True)
@@ -188,15 +179,13 @@ def _contrasted(
     draw: Draw | None,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
     """Return losses and the gradient of the queries against their negatives; add that of the entities."""
-    places = (batch.rows, batch.answers)
+    found = Answers(batch.rows, batch.answers, weights)
     if draw is None and objective.negatives is None:
-        return against_all(queries, compared, *places, weights, into, objective.label_smoothing)
+        return against_all(queries, compared, found, into, objective.label_smoothing)
     if draw is None:
-        return against_none(queries, compared, *places, weights, into)
+        return against_none(queries, compared, found, into)
     extra = -len(queries) % draw.height  # the last group is filled with queries that weigh nothing
     grouped = pad(queries, (0, 0, 0, extra)).view(-1, draw.height, queries.shape[1])
-    losses, gradient = against_some(
-        *(grouped, compared, *places, pad(weights, (0, extra)), into),
-        *(draw.drawn, draw.columns, draw.entities, objective.sigmoid),
-    )
+    found = found._replace(weights=pad(weights, (0, extra)))
+    losses, gradient = against_some(grouped, compared, found, into, draw, objective.sigmoid)
     return losses[: len(queries)], gradient.flatten(0, 1)[: len(queries)]

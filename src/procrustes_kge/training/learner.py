@@ -19,8 +19,8 @@ from procrustes_kge.linalg import (
     procrustes_step,
     spherise_,
 )
-from procrustes_kge.training.gradients import Draw, Gradients, Objective, Tables, add_gradients, both_directions
-from procrustes_kge.training.objective import rounded
+from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, both_directions
+from procrustes_kge.training.objective import Draw, rounded
 from procrustes_kge.training.optimisers import Adagrad, Adam
 from procrustes_kge.training.state import Remembering, State, copy_into, merged, part_of
 

@@ -32,33 +32,13 @@ SomeSettings = TypeVar("SomeSettings", bound=Settings)
 DEFAULT = "accurate"
 
 PAPER = FitSettings(
-    dim=2000,
-    segment=20,
-    optimiser="adam",
-    loss="norm",
-    translate=False,
-    learning_rate=0.001,
-    epochs=1000,
-    validate_every=25,
-    patience=6,
+    optimiser="adam", loss="norm", translate=False, learning_rate=0.001, epochs=1000, validate_every=25, patience=6
 )
 # Negatives or mini-batches as the paper adds them: unit segments, Adam, and Eq. 3. The shift of a relation stands for
 # the paper's centring of each relation's heads and tails.
 PAPER_VARIANT = ContrastSettings(
-    dim=2000,
-    segment=20,
-    lengths="unit",
-    relations="positives",
-    optimiser="adam",
-    scale=False,
-    translate=True,
-    regularisation=0.0,
-    dropout=0.0,
+    lengths="unit", relations="positives", optimiser="adam", scale=False, regularisation=0.0, dropout=0.0
 )
-
-
-def _fast(graph: Graph | None, device: torch.device) -> OwnSettings:
-    return FitSettings()
 
 
 def _paper(graph: Graph | None, device: torch.device) -> OwnSettings:
@@ -102,9 +82,7 @@ def _many_relations(graph: Graph | None) -> bool:
 def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
     """Return what was best on validation triples, for graphs whose queries have one answer or many."""
     gpu = device.type == "cuda"
-    settings = ContrastSettings(
-        dim=2000 if gpu else 400, groups=4 if gpu else 1, epochs=30, batch=2048 if gpu else 1024
-    )
+    settings = ContrastSettings(groups=4) if gpu else ContrastSettings(dim=400, batch=1024)
     if graph is None:
         return settings
     queries = len(group_by_query(graph.train, len(graph.entities), len(graph.relations)))
@@ -131,7 +109,7 @@ def _for_each_kind(name: str) -> tuple[TrainSettings, TrainSettings]:
 
 OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
     "accurate": _accurate,
-    "fast": _fast,
+    "fast": lambda graph, device: FitSettings(),
     "paper": _paper,
     "paper+ns": _paper_ns,
     "paper+tb": _paper_tb,
@@ -213,8 +191,7 @@ ALL_OPTIONS = frozenset(name for model in BASELINES for name in option_names(mod
 
 def recipes_with(setting: str, baselines: str) -> list[str]:
     """Return the recipes that have a setting: our own by name, and one word for all baselines."""
-    cpu = torch.device("cpu")
-    own = [name for name in OWN if has_setting(OWN[name](None, cpu), setting)]
+    own = [name for name, chosen in OWN.items() if has_setting(chosen(None, torch.device("cpu")), setting)]
     return [*own, baselines] if setting in OF_TRAINING | ALL_OPTIONS | {"model"} else own
 
 

@@ -7,6 +7,14 @@ from typing import Annotated, ClassVar
 
 from procrustes_kge.validation import check_range, check_whole
 
+_NEGATIVES = {"all": "all negatives", "none": "no negatives", "kvsall": "all answers at once (kvsall)"}
+
+
+def spoken_sizes(batch: int | str, negatives: int | str) -> str:
+    """Return in words how large batches are, and how many negatives an answer has."""
+    queries = "all" if batch == "full" else f"{batch:,}"
+    return f"batch {queries}, {_NEGATIVES.get(str(negatives)) or f'{negatives:,} negatives'}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
