@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -20,24 +20,6 @@ if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import FusedSegments
 
 NEARLY_THERE = 0.03  # radians: entities this close to where their triples want them move less
-
-
-@runtime_checkable
-class Block(Protocol):
-    """Some segments in training."""
-
-    @property
-    def vectors(self) -> Float[Tensor, "segments entities width"]:
-        """The vectors, spherised at the start of every epoch."""
-
-    def epoch(self) -> Float[Tensor, " segments"]:
-        """Train one epoch in place, and return the loss that it started from."""
-
-    def state(self) -> State:
-        """Return all that the next epoch depends on."""
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
 
 
 class PlainBlock(Remembering):

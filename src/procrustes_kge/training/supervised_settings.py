@@ -61,10 +61,7 @@ class TrainSettings(Schedule):
             check_range(self, name, 1000)
         for name in ("label_smoothing", "weight_average"):
             check_range(self, name, 0.99)
-        self._check_combination()
-
-    def _check_combination(self) -> None:
-        """Refuse settings that exclude each other, or would change nothing."""
+        # Settings that exclude each other, or would change nothing.
         if self.negatives == "all" and self.loss != "softmax":
             instead = "--loss softmax, or --negatives kvsall or a number"
             raise InputError(f"{self.loss} loss with all negatives; try {instead}")
