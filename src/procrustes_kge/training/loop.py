@@ -178,7 +178,7 @@ class _Loop(Generic[Model]):
     def __init__(self, training: Training[Model], graph: Graph, schedule: Schedule, report: Report | None) -> None:
         self.training, self.graph, self.schedule, self.report = training, graph, schedule, report
         self.epochs, self.done = schedule.epochs, 0
-        self.curve: list[Point] = []
+        self.curve = list[Point]()
         self.loss: float | None = None
         self.valid_mrr: float | None = None
         self.lock, self.stopped = threading.Lock(), threading.Event()
@@ -190,7 +190,7 @@ class _Loop(Generic[Model]):
             model = self.training.join(parts)
         finally:
             self.stopped.set()  # an interrupted training does not wait for its workers to finish
-        if parts.problem is not None:
+        if parts.problem:
             raise DivergedError(parts.problem, model)
         return Learned(model, self.epochs, tuple(self.curve))
 
@@ -221,8 +221,7 @@ class _Loop(Generic[Model]):
                 break
         if chooses and best.state:
             trainer.restore(best.state)
-            self.epochs, self.valid_mrr = best.epoch, best.mrr
-            self.done = 0
+            self.epochs, self.valid_mrr, self.done = best.epoch, best.mrr, 0
             self.tell(0, self.epochs, times=self.epochs)
         return trainer.model()
 
@@ -287,19 +286,16 @@ class _UntilDiverged(Iterator[Model]):
     """The models of the parts; where one diverges, its last good model is the last, if it has any."""
 
     def __init__(self, models: Iterator[Model]) -> None:
-        self.models, self.any = models, False
-        self.problem: str | None = None
+        self.models, self.any, self.problem = models, False, ""
 
     def __next__(self) -> Model:
-        if self.problem is not None:
+        if self.problem:
             raise StopIteration
         try:
             model = next(self.models)
         except DivergedError as error:
             self.problem, model = str(error), error.model
-            if model is None and not self.any:
-                raise InputError(self.problem) from None
             if model is None:
-                raise StopIteration from None
+                raise StopIteration if self.any else InputError(self.problem) from None
         self.any = True
         return model
