@@ -178,14 +178,9 @@ class Learner(Remembering):
         asked, answers, drawn = place.split([len(batch.asked), len(batch.answers), draw.drawn.numel()])
         rows = self.tables.vectors[seen]
         gradients = replace(self.gathered, vectors=torch.zeros_like(rows))
-        add_gradients(
-            gradients,
-            self.tables._replace(vectors=rows),
-            replace(batch, asked=asked, answers=answers),
-            self.objective,
-            draw._replace(drawn=drawn.view_as(draw.drawn)),
-            generator=self.generator,
-        )
+        tables, batch = self.tables._replace(vectors=rows), replace(batch, asked=asked, answers=answers)
+        draw = draw._replace(drawn=drawn.view_as(draw.drawn))
+        add_gradients(gradients, tables, batch, self.objective, draw, generator=self.generator)
         self.optimise.move_rows(seen, rows, gradients.vectors.div_(gradients.weight), sizes.vectors)
         self.tables.vectors[seen] = rows
         self.step_relations(gradients, sizes)
