@@ -26,12 +26,8 @@ def check_choices(settings: Any) -> None:
 
 def check_whole(settings: Any, names: Iterable[str], least: int) -> None:
     """Refuse fields that are too small or not whole."""
-    check_numbers(least, **{name: getattr(settings, name) for name in names})
-
-
-def check_numbers(least: int, **numbers: Any) -> None:
-    """Refuse numbers that are too small or not whole."""
-    for name, value in numbers.items():
+    for name in names:
+        value = getattr(settings, name)
         if not isinstance(value, int) or value < least:
             raise InputError(f"{spoken(name)} {value}, expected a whole number of at least {least}")
 

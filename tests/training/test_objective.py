@@ -7,7 +7,7 @@ import torch
 from hypothesis import assume, given, strategies as st
 
 import plain
-from procrustes_kge.training.objective import Sigmoid, against_all, against_none, against_some, rounded
+from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_all, against_none, against_some, rounded
 
 EVEN = Sigmoid(margin=1.5, sharpness=2.0)
 ADVERSARIAL = Sigmoid(margin=1.0, sharpness=0.7, adversarial_temperature=1.3)
@@ -39,6 +39,10 @@ class Case:
         rows = [row for row, answers in enumerate(self.answers) for _ in answers]
         flat = [answer for answers in self.answers for answer in answers]
         return torch.tensor(rows, dtype=torch.int64), torch.tensor(flat, dtype=torch.int64)
+
+    @property
+    def found(self):
+        return Answers(*self.places, self.weights)
 
     @property
     def columns(self):
@@ -92,13 +96,11 @@ def computed(kind, case, pull=None, sigmoid=None):
     pull = torch.zeros_like(case.table, dtype=case.queries.dtype) if pull is None else pull
     flat = case.queries.flatten(0, 1)
     if kind == "none":
-        return *against_none(flat, case.table, *case.places, case.weights, pull), pull
+        return *against_none(flat, case.table, case.found, pull), pull
     if kind in SMOOTHING:
-        return *against_all(flat, case.table, *case.places, case.weights, pull, SMOOTHING[kind]), pull
-    losses, gradient = against_some(
-        *(case.queries, case.table, *case.places, case.weights, pull),
-        *(case.drawn, case.columns, len(case.table), sigmoid or SIGMOIDS[kind]),
-    )
+        return *against_all(flat, case.table, case.found, pull, SMOOTHING[kind]), pull
+    draw = Draw(len(case.table), case.height, case.drawn, case.columns)
+    losses, gradient = against_some(case.queries, case.table, case.found, pull, draw, sigmoid or SIGMOIDS[kind])
     return losses, gradient.flatten(0, 1), pull
 
 
@@ -279,10 +281,8 @@ def test_queries_whose_draw_holds_their_own_answers_alone_have_no_negatives(kind
 def test_drawn_negatives_stand_for_those_that_were_not(entities, case):
     # The table may hold fewer rows than there are entities: a copy of those that a batch sees.
     pull = torch.zeros_like(case.table)
-    losses, _ = against_some(
-        *(case.queries, case.table, *case.places, case.weights, pull),
-        *(case.drawn, case.columns, entities),
-    )
+    draw = Draw(entities, case.height, case.drawn, case.columns)
+    losses, _ = against_some(case.queries, case.table, case.found, pull, draw)
     for row, query in enumerate(case.queries.flatten(0, 1)):
         drawn = case.drawn[row // case.height].tolist()
         close(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Float
@@ -14,7 +14,7 @@ from procrustes_kge.linalg import spherise_
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
 from procrustes_kge.training.optimisers import Adam
-from procrustes_kge.training.state import State, copy_into, merged, part_of
+from procrustes_kge.training.state import Remembering, State, copy_into
 
 if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import FusedSegments
@@ -22,26 +22,10 @@ if TYPE_CHECKING:
 NEARLY_THERE = 0.03  # radians: entities this close to where their triples want them move less
 
 
-@runtime_checkable
-class Block(Protocol):
-    """Some segments in training."""
-
-    @property
-    def vectors(self) -> Float[Tensor, "segments entities width"]:
-        """The vectors, spherised at the start of every epoch."""
-
-    def epoch(self) -> Float[Tensor, " segments"]:
-        """Train one epoch in place, and return the loss that it started from."""
-
-    def state(self) -> State:
-        """Return all that the next epoch depends on."""
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-
-
-class PlainBlock:
+class PlainBlock(Remembering):
     """Segments trained in plain PyTorch."""
+
+    remembered = ("vectors", "adam")
 
     def __init__(
         self,
@@ -85,16 +69,6 @@ class PlainBlock:
         towards = wanted - (wanted * self.vectors).sum(dim=-1, keepdim=True) * self.vectors
         length = torch.linalg.vector_norm(towards, dim=-1, keepdim=True)
         self.vectors.addcdiv_(towards, length.add_(NEARLY_THERE), value=self.settings.learning_rate)
-
-    def state(self) -> State:
-        """Return all that the next epoch depends on."""
-        return {"vectors": self.vectors, **(merged(adam=self.adam.state()) if self.adam is not None else {})}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        copy_into({"vectors": self.vectors}, state)
-        if self.adam is not None:
-            self.adam.restore(part_of(state, "adam"))
 
 
 class FusedBlock:

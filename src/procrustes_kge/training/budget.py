@@ -26,6 +26,7 @@ from procrustes_kge.training.full_batch import FullBatch
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import at_work
 from procrustes_kge.training.recipes import OwnSettings, changed
+from procrustes_kge.training.schedule import spoken_sizes
 
 FEWEST_EPOCHS = {ContrastSettings: 10, FitSettings: 30}  # before vectors are made shorter instead
 SHORTEST = 100  # numbers in a vector: with fewer, more epochs gain less than they cost
@@ -48,14 +49,11 @@ class Plan:
 
     def __str__(self) -> str:
         settings = self.settings
-        parts = [f"{settings.dim:,} numbers in segments of {settings.segment}", f"up to {settings.epochs:,} epochs"]
+        most = "" if isinstance(settings, ContrastSettings) else "up to "
+        parts = [f"{settings.dim:,} numbers in segments of {settings.segment}", f"{most}{settings.epochs:,} epochs"]
         if isinstance(settings, ContrastSettings):
-            parts[1] = f"{settings.epochs:,} epochs"
-            many = "all" if settings.batch == "full" else f"{settings.batch:,}"
-            negatives = {"all": "all negatives", "none": "no negatives"}.get(str(settings.negatives), "")
-            parts.append(f"batch {many}, {negatives or f'{settings.negatives:,} negatives'}")
-        takes = f"about {max(1, round(self.seconds)):,} s and {self.memory / 1e9:.1f} GB"
-        return f"{', '.join(parts)}: {takes}"
+            parts.append(spoken_sizes(settings.batch, settings.negatives))
+        return f"{', '.join(parts)}: about {max(1, round(self.seconds)):,} s and {self.memory / 1e9:.1f} GB"
 
 
 def parse_time(text: str) -> float:
@@ -107,35 +105,29 @@ def _within_memory(graph: Graph, settings: OwnSettings, memory: float) -> OwnSet
         tried = changed(settings, dim=dim)
         if isinstance(tried, ContrastSettings):
             room = memory - memory_needed(graph, replace(tried, chunk=QUERIES_PER_TILE))
-            chunk = (
-                QUERIES_PER_TILE + max(0, int(room / _query_bytes(graph, tried))) // QUERIES_PER_TILE * QUERIES_PER_TILE
-            )
+            more = max(0, int(room / _query_bytes(graph, tried))) // QUERIES_PER_TILE
+            chunk = (1 + more) * QUERIES_PER_TILE
             tried = replace(tried, chunk=min(tried.chunk, chunk) if tried.chunk else chunk)
         if memory_needed(graph, tried) <= memory:
             return tried
-    least = memory_needed(graph, tried)
+    least = f"{memory_needed(graph, tried) / 1e9:.3g} GB even with vectors of {settings.segment} numbers"
     raise InputError(
-        f"{memory / 1e9:.3g} GB of memory asked for, but {graph.name} takes {least / 1e9:.3g} GB even with vectors of "
-        f"{settings.segment} numbers; try a larger --memory"
+        f"{memory / 1e9:.3g} GB of memory asked for, but {graph.name} takes {least}; try a larger --memory"
     )
 
 
 def memory_needed(graph: Graph, settings: OwnSettings) -> float:
     """Return about how many bytes training takes, the program included."""
     table, triples = 4.0 * len(graph.entities) * settings.dim, float(len(graph.train))
-    rotations = 4.0 * len(graph.relations) * settings.dim * settings.segment
+    rotations, device = 4.0 * len(graph.relations) * settings.dim * settings.segment, choose_device(settings.device)
     if isinstance(settings, ContrastSettings):
         # All groups that are done, and of the one in training: vectors, their gradient, what the step remembers, its
         # scratch, the last good copy, and the vectors in the precision of scores.
         copies = (5.5 if settings.optimiser == "adagrad" else 6.5) / settings.groups
         tables = (1 + copies) * table + (1 + 9 / settings.groups) * rotations
-        device, batch = choose_device(settings.device), settings.batch
-        together = min(
-            queries_at_once(settings, len(graph.entities), device),
-            2 * len(graph.train) if batch == "full" else int(batch),
-        )
+        batch = 2 * len(graph.train) if settings.batch == "full" else settings.batch
+        together = min(queries_at_once(settings, len(graph.entities), device), batch)
         return PROGRAM + tables + 200 * triples + together * _query_bytes(graph, settings)
-    device = choose_device(settings.device)
     at_once = (settings.workers or cores()) if device.type == "cpu" else settings.segments
     rows, tiles = padded_rows(len(graph.train), len(graph.relations))
     numbers = settings.segment * (8 * len(graph.entities) + 4 * rows)
@@ -173,14 +165,10 @@ def _timed(work: Callable[[], Any], device: torch.device) -> float:
         started, taken, calls = time.perf_counter(), 0.0, 0
         while calls < most and taken < PATIENCE:
             work()
-            _wait_for(device)
+            if device.type == "cuda":
+                torch.cuda.synchronize(device)
             taken, calls = time.perf_counter() - started, calls + 1
         return taken / calls
 
     repeated(WARM_UP)
     return repeated(20)
-
-
-def _wait_for(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)

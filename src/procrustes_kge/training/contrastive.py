@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -31,7 +31,7 @@ from procrustes_kge.training.gradients import Tables, add_covariances
 from procrustes_kge.training.learner import Learner, StepSizes, polar
 from procrustes_kge.training.loop import Report, run
 from procrustes_kge.training.optimisers import Adagrad, Adam
-from procrustes_kge.training.state import State
+from procrustes_kge.training.state import Remembering
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
 START = 0.01  # size of a coordinate at the start, where lengths are free
@@ -61,22 +61,20 @@ class Contrastive:
         self.batches = QueryBatches.of(graph.train.to(device), len(graph.entities), len(graph.relations))
 
     def trainer(self, part: int) -> ContrastiveTrainer:
-        """Return an untrained trainer of a group."""
-        return ContrastiveTrainer(self.graph, self.batches, group_settings(self.settings, part), self.device)
+        """Return an untrained trainer of a group: of its share of the numbers, with a seed of its own."""
+        settings, seed = self.settings, self.settings.seed + part * 0x9E3779B97F4A
+        group = replace(settings, dim=settings.dim // settings.groups, groups=1, seed=seed)
+        return ContrastiveTrainer(self.graph, self.batches, group, self.device)
 
     def join(self, trainers: Iterator[ContrastiveTrainer]) -> Procrustes:
         """Return one model whose vectors are those of the groups side by side: its scores are the sum of theirs."""
         return joined(list(map(ContrastiveTrainer.model, trainers)))  # each is let go before the next is trained
 
 
-def group_settings(settings: ContrastSettings, group: int) -> ContrastSettings:
-    """Return the settings of one group: its share of the numbers, and a seed of its own."""
-    seed = settings.seed + group * 0x9E3779B97F4A
-    return replace(settings, dim=settings.dim // settings.groups, groups=1, seed=seed)
-
-
-class ContrastiveTrainer:
+class ContrastiveTrainer(Remembering):
     """Trains one group: the learner, the batches it is given, and how far each step goes."""
+
+    remembered = ("learner", "start_loss")
 
     def __init__(self, graph: Graph, batches: QueryBatches, settings: ContrastSettings, device: torch.device) -> None:
         self.graph, self.batches, self.settings, self.device = graph, batches, settings, device
@@ -87,9 +85,8 @@ class ContrastiveTrainer:
         if settings.relations == "positives":
             self.solve_all()
         rows = len(batches.tiles) * batches.height
-        self.batch = (
-            rows if settings.batch == "full" else -(-min(settings.batch, rows) // batches.height) * batches.height
-        )
+        wanted = rows if settings.batch == "full" else min(settings.batch, rows)
+        self.batch = -(-wanted // batches.height) * batches.height
         at_once = queries_at_once(settings, len(graph.entities), device)
         self.chunk = max(batches.height, min(self.batch, at_once) // batches.height * batches.height)
         self.steps_an_epoch = batches.steps(self.batch)
@@ -102,8 +99,7 @@ class ContrastiveTrainer:
         warm = self.short_fit() if settings.warm_start else {"vectors": self.drawn_vectors(generator)}
         rotations = warm.get("rotations")
         if rotations is None:
-            drawn = torch.randn(relations, *shape[1:], shape[2], device=self.device, generator=generator)
-            rotations = polar(drawn)
+            rotations = polar(torch.randn(relations, *shape[1:], shape[2], device=self.device, generator=generator))
         vectors = warm["vectors"]
         translations = warm.get("translations", vectors.new_zeros(shape)) if settings.translate else None
         scales = vectors.new_ones(shape) if settings.scale else None
@@ -112,16 +108,8 @@ class ContrastiveTrainer:
     def short_fit(self) -> dict[str, Tensor]:
         """Return the tables of a short `fit`; where lengths are free, all made shorter alike, which ranks the same."""
         settings = self.settings
-        short = FitSettings(
-            dim=settings.dim,
-            segment=settings.segment,
-            epochs=settings.warm_start,
-            translate=settings.translate,
-            patience=0,
-            validate_every=0,
-            seed=settings.seed,
-            device=str(self.device),
-        )
+        alike = {name: getattr(settings, name) for name in ("dim", "segment", "translate", "seed")}
+        short = FitSettings(**alike, epochs=settings.warm_start, patience=0, validate_every=0, device=str(self.device))
         tables = fit(self.graph, short).tables()
         length = 1.0 if settings.lengths == "unit" else WARM_LENGTH
         return {name: table if name == "rotations" else table * length for name, table in tables.items()}
@@ -205,15 +193,6 @@ class ContrastiveTrainer:
         vectors = vectors.view(len(vectors), self.settings.segments, self.settings.segment)
         return Procrustes(self.graph.entities, self.graph.relations, vectors, rotations, translations, scales)
 
-    def state(self) -> State:
-        """Return all that the next epoch depends on."""
-        return {**self.learner.state(), "start_loss": torch.tensor(self.start_loss)}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a state."""
-        self.learner.restore(state)
-        self.start_loss = float(state["start_loss"])
-
 
 def joined(parts: Sequence[Procrustes]) -> Procrustes:
     """Return one model whose vectors are those of the parts side by side: its scores are the sum of theirs."""
@@ -234,12 +213,11 @@ def queries_at_once(settings: ContrastSettings, entities: int, device: torch.dev
 def _check_fit(graph: Graph, settings: ContrastSettings) -> None:
     """Refuse settings that ask more than the graph has."""
     if isinstance(settings.negatives, int) and settings.negatives >= len(graph.entities):
-        raise InputError(
-            f"{settings.negatives:,} negatives asked for, but the graph {graph.name} has {len(graph.entities):,} "
-            "entities; try a smaller number, or --negatives all"
-        )
-    if isinstance(settings.batch, int) and settings.batch > 2 * len(graph.train):
-        raise InputError(
-            f"batches of {settings.batch:,} queries asked for, but the graph {graph.name} has {len(graph.train):,} "
-            "training triples, which ask two each; try a smaller number, or --batch full"
-        )
+        asked, instead = f"{settings.negatives:,} negatives", "--negatives all"
+        has = f"{len(graph.entities):,} entities"
+    elif isinstance(settings.batch, int) and settings.batch > 2 * len(graph.train):
+        asked, instead = f"batches of {settings.batch:,} queries", "--batch full"
+        has = f"{len(graph.train):,} training triples, which ask two each"
+    else:
+        return
+    raise InputError(f"{asked} asked for, but the graph {graph.name} has {has}; try a smaller number, or {instead}")

@@ -19,9 +19,8 @@ class ContrastSettings(Schedule):
     smaller: ClassVar[str] = "a smaller --dim, more --groups"
     epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 30
     learning_rate: Annotated[float, "size of a step; of the largest, where it falls to nothing in the end"] = 0.2
-    patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = (
-        0  # the learning rate falls over all epochs, and the last are the best
-    )
+    # The learning rate falls over all epochs, and the last are the best.
+    patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 0
     dim: Annotated[int, "numbers in an entity's vector"] = 2000
     segment: Annotated[int, "numbers in a segment, each rotated by a matrix of its own"] = 20
     groups: Annotated[int, "equal parts of a vector that are trained one after another; scores add up"] = 1

@@ -24,7 +24,7 @@ from procrustes_kge.layouts.relational import padded_rows
 from procrustes_kge.linalg import spherise
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.system.threads import cores, over_cores
-from procrustes_kge.training.blocks import Block, FusedBlock, PlainBlock, start_vectors
+from procrustes_kge.training.blocks import FusedBlock, PlainBlock, start_vectors
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
 from procrustes_kge.training.loop import Learned, Report, check_trainable, choose_epochs, run
@@ -98,7 +98,7 @@ class FullBatch:
         """Return an untrained trainer of a part."""
         return SegmentsTrainer(self, self.parts[part])
 
-    def start(self, numbers: Sequence[int]) -> Block:
+    def start(self, numbers: Sequence[int]) -> PlainBlock | FusedBlock:
         """Return an untrained block of segments."""
         settings, entities = self.settings, len(self.graph.entities)
         vectors = start_vectors(numbers, entities, settings.segment, settings.seed, self.device)

@@ -19,9 +19,8 @@ class FitSettings(Schedule):
     validate_every: Annotated[int, "epochs between validations; 0: never validate"] = 3
     dim: Annotated[int, "numbers in an entity's vector"] = 2000  # 500 lose about .01 MRR
     segment: Annotated[int, "numbers in a segment, each rotated by a matrix of its own"] = 20  # as in the paper
-    optimiser: Annotated[Literal["turn", "adam"], "turn: every entity by the same angle; adam: by Adam"] = (
-        "turn"  # no moments, a tenth of Adam's epochs, and better where many answers are right
-    )
+    # Turn: no moments, a tenth of Adam's epochs, and better where many answers are right.
+    optimiser: Annotated[Literal["turn", "adam"], "turn: every entity by the same angle; adam: by Adam"] = "turn"
     loss: Annotated[Literal["squared", "norm"], "squared: triples count equally; norm: relations do"] = "squared"
     translate: Annotated[bool, "let each relation translate as well as rotate: h Q + b"] = True  # lifts both benchmarks
     pilot: Annotated[int, "numbers of a vector that choose the epochs, by validation"] = 500

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
 from procrustes_kge.layouts.batches import Batch
-from procrustes_kge.training.objective import Sigmoid, against_all, against_none, against_some
+from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_all, against_none, against_some
+from procrustes_kge.training.state import Remembering
 
 
 @dataclass(frozen=True)
@@ -46,18 +47,11 @@ class Tables(NamedTuple):
         return rows.view(len(batch.tiles), -1, *self.rotations.shape[1:3]).transpose(1, 2)
 
 
-class Draw(NamedTuple):
-    """The negatives of a batch: groups of queries share what is drawn."""
-
-    entities: int  # out of which negatives are drawn
-    height: int  # queries in a group
-    drawn: Int[Tensor, "groups k"]
-    columns: Int[Tensor, " answers"]  # where each answer stands in its group's draw; k or more: nowhere
-
-
 @dataclass(frozen=True)
-class Gradients:
+class Gradients(Remembering):
     """Sums that batches add to. Those of rotations and of losses may run on over several steps."""
+
+    remembered = ("rotations", "rotations_weight")
 
     vectors: Float[Tensor, "n d"]
     translations: Float[Tensor, "directions segments width"] | None
@@ -185,15 +179,13 @@ def _contrasted(
     draw: Draw | None,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
     """Return losses and the gradient of the queries against their negatives; add that of the entities."""
-    places = (batch.rows, batch.answers)
+    found = Answers(batch.rows, batch.answers, weights)
     if draw is None and objective.negatives is None:
-        return against_all(queries, compared, *places, weights, into, objective.label_smoothing)
+        return against_all(queries, compared, found, into, objective.label_smoothing)
     if draw is None:
-        return against_none(queries, compared, *places, weights, into)
+        return against_none(queries, compared, found, into)
     extra = -len(queries) % draw.height  # the last group is filled with queries that weigh nothing
     grouped = pad(queries, (0, 0, 0, extra)).view(-1, draw.height, queries.shape[1])
-    losses, gradient = against_some(
-        *(grouped, compared, *places, pad(weights, (0, extra)), into),
-        *(draw.drawn, draw.columns, draw.entities, objective.sigmoid),
-    )
+    found = found._replace(weights=pad(weights, (0, extra)))
+    losses, gradient = against_some(grouped, compared, found, into, draw, objective.sigmoid)
     return losses[: len(queries)], gradient.flatten(0, 1)[: len(queries)]

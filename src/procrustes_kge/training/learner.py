@@ -19,10 +19,10 @@ from procrustes_kge.linalg import (
     procrustes_step,
     spherise_,
 )
-from procrustes_kge.training.gradients import Draw, Gradients, Objective, Tables, add_gradients, both_directions
-from procrustes_kge.training.objective import rounded
-from procrustes_kge.training.optimisers import Adagrad, Adam, Optimiser
-from procrustes_kge.training.state import State, copy_into, draw_on, drawing, merged, part_of
+from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, both_directions
+from procrustes_kge.training.objective import Draw, rounded
+from procrustes_kge.training.optimisers import Adagrad, Adam
+from procrustes_kge.training.state import Remembering, State, copy_into, merged, part_of
 
 ROTATE_EVERY = 4  # steps whose gradients a rotation collects before it moves: moving at every step gains nothing
 
@@ -35,8 +35,10 @@ class StepSizes(NamedTuple):
     steps_an_epoch: int
 
 
-class Deck:
+class Deck(Remembering):
     """All entities in random order, to draw negatives from: no draw has one twice, and all come equally often."""
+
+    remembered = ("next",)
 
     def __init__(self, entities: int, device: torch.device) -> None:
         self.cards = torch.arange(entities, device=device)
@@ -59,8 +61,10 @@ class Deck:
         return Draw(size, height, drawn, (self.place[batch.answers] - starts[batch.rows // height]) % size)
 
 
-class Rotations:
+class Rotations(Remembering):
     """How rotations move: by Procrustes steps up the likelihood, or by Eq. 3 from the answers alone."""
+
+    remembered = ("squares",)
 
     def __init__(self, rotations: Float[Tensor, "directions segments width width"], positives: bool) -> None:
         self.positives = positives
@@ -69,10 +73,17 @@ class Rotations:
     def moved(
         self, tables: Tables, gathered: Gradients, sizes: StepSizes
     ) -> Float[Tensor, "directions segments width width"]:
-        """Return the next rotations, and clear what they are computed from."""
+        """Return the next rotations, and clear what they are computed from.
+
+        The bound of a Procrustes step grows with the gradients seen, as Adagrad's does.
+        """
         if self.positives:
             return self.solved(gathered, keep=max(0.0, 1 - ROTATE_EVERY / sizes.steps_an_epoch))
-        tails = self.stepped(tables, gathered, sizes.rotations)
+        gradient = both_directions(gathered.rotations) / gathered.rotations_weight
+        self.squares += gradient.square().sum(dim=(-2, -1))
+        bound = (self.squares / gradient.shape[-1]).sqrt() / sizes.rotations
+        tiny = torch.finfo(bound.dtype).tiny ** 0.5  # a relation without any gradient stays as it is
+        tails = procrustes_step(tables.rotations[: len(gradient)], gradient, bound.clamp(tiny, 1 / tiny), polar)
         gathered.rotations.zero_()
         gathered.rotations_weight.zero_()
         return torch.cat([tails, tails.mT])
@@ -83,20 +94,11 @@ class Rotations:
         gathered.rotations.mul_(keep)
         return torch.cat([tails, tails.mT])
 
-    def stepped(
-        self, tables: Tables, gathered: Gradients, learning_rate: float
-    ) -> Float[Tensor, "relations segments width width"]:
-        """Return rotations after a Procrustes step whose bound grows with the gradients seen, as Adagrad's does."""
-        gradient = both_directions(gathered.rotations) / gathered.rotations_weight
-        self.squares += gradient.square().sum(dim=(-2, -1))
-        bound = (self.squares / gradient.shape[-1]).sqrt() / learning_rate
-        tiny = torch.finfo(bound.dtype).tiny ** 0.5  # a relation without any gradient stays as it is
-        before = tables.rotations[: len(gradient)]
-        return procrustes_step(before, gradient, bound.clamp(tiny, 1 / tiny), polar)
 
-
-class Learner:
+class Learner(Remembering):
     """Tables of numbers on one device, and how they learn from batches of queries."""
+
+    remembered = ("optimise", "gathered", "rotations", "deck", "generator", "taken")
 
     def __init__(
         self,
@@ -107,7 +109,7 @@ class Learner:
         unit: bool = False,
     ) -> None:
         self.tables, self.objective, self.generator, self.unit = tables, objective, generator, unit
-        self.optimise: Optimiser = optimiser(tables.vectors)
+        self.optimise = optimiser(tables.vectors)
         sides = {"translations": tables.translations, "scales": tables.scales}
         self.optimise_sides = {name: Adagrad(table) for name, table in sides.items() if table is not None}
         self.gathered = Gradients.zeros(tables._replace(vectors=tables.vectors[:0]))  # of all but the vectors
@@ -176,14 +178,9 @@ class Learner:
         asked, answers, drawn = place.split([len(batch.asked), len(batch.answers), draw.drawn.numel()])
         rows = self.tables.vectors[seen]
         gradients = replace(self.gathered, vectors=torch.zeros_like(rows))
-        add_gradients(
-            gradients,
-            self.tables._replace(vectors=rows),
-            replace(batch, asked=asked, answers=answers),
-            self.objective,
-            draw._replace(drawn=drawn.view_as(draw.drawn)),
-            generator=self.generator,
-        )
+        tables, batch = self.tables._replace(vectors=rows), replace(batch, asked=asked, answers=answers)
+        draw = draw._replace(drawn=drawn.view_as(draw.drawn))
+        add_gradients(gradients, tables, batch, self.objective, draw, generator=self.generator)
         self.optimise.move_rows(seen, rows, gradients.vectors.div_(gradients.weight), sizes.vectors)
         self.tables.vectors[seen] = rows
         self.step_relations(gradients, sizes)
@@ -206,29 +203,16 @@ class Learner:
     def state(self) -> State:
         """Return all that the next epoch depends on."""
         tables = {name: table for name, table in self.tables._asdict().items() if table is not None}
-        optimisers = {"vectors": self.optimise, **self.optimise_sides}
-        return merged(
-            tables=tables,
-            optimisers=merged(**{name: each.state() for name, each in optimisers.items()}),
-            gathered={"rotations": self.gathered.rotations, "weight": self.gathered.rotations_weight},
-            rotations={"squares": self.rotations.squares},
-            draws=drawing(self.generator),
-            counts={"taken": torch.tensor(self.taken), "next": torch.tensor(self.deck.next)},
-        )
+        sides = merged(**{name: each.state() for name, each in self.optimise_sides.items()})
+        return super().state() | merged(tables=tables, sides=sides)
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
-        tables, optimisers = part_of(state, "tables"), part_of(state, "optimisers")
-        self.rotate_to(tables.pop("rotations").to(self.tables.rotations.device, copy=True))
+        super().restore(state)
+        tables, sides = part_of(state, "tables"), part_of(state, "sides")
         copy_into({name: getattr(self.tables, name) for name in tables}, tables)
-        for name, each in {"vectors": self.optimise, **self.optimise_sides}.items():
-            each.restore(part_of(optimisers, name))
-        self.rotations.squares.copy_(state["rotations.squares"])
-        self.gathered.rotations.copy_(state["gathered.rotations"])
-        self.gathered.rotations_weight.copy_(state["gathered.weight"])
-        draw_on(self.generator, part_of(state, "draws"))
-        counts = part_of(state, "counts")
-        self.taken, self.deck.next = int(counts["taken"]), int(counts["next"])
+        for name, each in self.optimise_sides.items():
+            each.restore(part_of(sides, name))
         self.compared = self.in_precision_of_scores(self.compared)
 
 

@@ -178,7 +178,7 @@ class _Loop(Generic[Model]):
     def __init__(self, training: Training[Model], graph: Graph, schedule: Schedule, report: Report | None) -> None:
         self.training, self.graph, self.schedule, self.report = training, graph, schedule, report
         self.epochs, self.done = schedule.epochs, 0
-        self.curve: list[Point] = []
+        self.curve = list[Point]()
         self.loss: float | None = None
         self.valid_mrr: float | None = None
         self.lock, self.stopped = threading.Lock(), threading.Event()
@@ -190,7 +190,7 @@ class _Loop(Generic[Model]):
             model = self.training.join(parts)
         finally:
             self.stopped.set()  # an interrupted training does not wait for its workers to finish
-        if parts.problem is not None:
+        if parts.problem:
             raise DivergedError(parts.problem, model)
         return Learned(model, self.epochs, tuple(self.curve))
 
@@ -223,8 +223,7 @@ class _Loop(Generic[Model]):
                 break
         if chooses and best.state:
             trainer.restore(best.state)
-            self.epochs, self.valid_mrr = best.epoch, best.mrr
-            self.done = 0
+            self.epochs, self.valid_mrr, self.done = best.epoch, best.mrr, 0
             self.tell(0, self.epochs, times=self.epochs)
         return trainer
 
@@ -289,19 +288,16 @@ class _UntilDiverged(Iterator[Trainer[Any]]):
     """The trainers of the parts; where one diverges, it is the last, as it was last good, if it was."""
 
     def __init__(self, trainers: Iterator[Trainer[Any]]) -> None:
-        self.trainers, self.any = trainers, False
-        self.problem: str | None = None
+        self.trainers, self.any, self.problem = trainers, False, ""
 
     def __next__(self) -> Trainer[Any]:
-        if self.problem is not None:
+        if self.problem:
             raise StopIteration
         try:
             trainer = next(self.trainers)
         except DivergedError as error:
             self.problem, trainer = str(error), error.model
-            if trainer is None and not self.any:
-                raise InputError(self.problem) from None
             if trainer is None:
-                raise StopIteration from None
+                raise StopIteration if self.any else InputError(self.problem) from None
         self.any = True
         return trainer

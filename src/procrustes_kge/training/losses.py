@@ -40,11 +40,8 @@ def margin(
     return relu(settings.loss_margin - answers[:, None] + negatives).mean(dim=1)
 
 
-LOSSES: dict[str, Callable[[Tensor, Tensor, TrainSettings], Tensor]] = {
-    "softmax": softmax,
-    "sigmoid": sigmoid,
-    "margin": margin,
-}
+Loss = Callable[[Tensor, Tensor, TrainSettings], Tensor]
+LOSSES: dict[str, Loss] = {"softmax": softmax, "sigmoid": sigmoid, "margin": margin}
 
 
 def kvsall(scores: Float[Tensor, "b n"], labels: Float[Tensor, "b n"], settings: TrainSettings) -> Float[Tensor, ""]:

@@ -28,15 +28,33 @@ class Sigmoid(NamedTuple):
     adversarial_temperature: float = 0.0
 
 
+class Answers(NamedTuple):
+    """The answers of a batch: the row and the entity of each, and what each answer of a row weighs."""
+
+    rows: Int[Tensor, " answers"]
+    entities: Int[Tensor, " answers"]
+    weights: Float[Tensor, " rows"]
+
+    def counts(self) -> Float[Tensor, " rows"]:
+        """Return how many answers each row has."""
+        ones = torch.ones_like(self.rows, dtype=self.weights.dtype)
+        return torch.zeros_like(self.weights).index_add_(0, self.rows, ones)
+
+
+class Draw(NamedTuple):
+    """The negatives of a batch: groups of queries share what is drawn."""
+
+    entities: int  # out of which negatives are drawn
+    height: int  # queries in a group
+    drawn: Int[Tensor, "groups k"]
+    columns: Int[Tensor, " answers"]  # where each answer stands in its group's draw; k or more: nowhere
+
+
 def against_none(
-    queries: Float[Tensor, "rows d"],
-    table: Float[Tensor, "n d"],
-    rows: Int[Tensor, " answers"],
-    answers: Int[Tensor, " answers"],
-    weights: Float[Tensor, " rows"],
-    pull: Float[Tensor, "n d"],
+    queries: Float[Tensor, "rows d"], table: Float[Tensor, "n d"], found: Answers, pull: Float[Tensor, "n d"]
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
     """Bring queries and answers together: ½ v Σ ‖q − answer‖²."""
+    rows, answers, weights = found
     apart = queries[rows] - table[answers]
     weighted = weights[rows, None] * apart
     pull.index_add_(0, answers, -weighted)
@@ -61,9 +79,7 @@ def rounded(
 def against_all(
     queries: Float[Tensor, "rows d"],
     table: Float[Tensor, "n_padded d_padded"],
-    rows: Int[Tensor, " answers"],
-    answers: Int[Tensor, " answers"],
-    weights: Float[Tensor, " rows"],
+    found: Answers,
     pull: Float[Tensor, "n d"],
     label_smoothing: float = 0.0,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
@@ -73,7 +89,7 @@ def against_all(
     is left out of the losses). Products are made in the table's precision, the softmax in float32. The table has the
     entities in its first rows, and may be padded with zeros.
     """
-    counts, (entities, dim) = _counted(rows, weights), pull.shape
+    (rows, answers, weights), counts, (entities, dim) = found, found.counts(), pull.shape
     mass = weights * counts
     extra = (0, table.shape[1] - dim)
     surprise = pad(queries, extra).to(table.dtype) @ table.T
@@ -101,23 +117,18 @@ def against_all(
 def against_some(
     queries: Float[Tensor, "groups height d"],
     table: Float[Tensor, "n d"],
-    rows: Int[Tensor, " answers"],
-    answers: Int[Tensor, " answers"],
-    weights: Float[Tensor, " rows"],
+    found: Answers,
     pull: Float[Tensor, "n d"],
-    drawn: Int[Tensor, "groups k"],
-    columns: Int[Tensor, " answers"],
-    entities: int,
+    draw: Draw,
     sigmoid: Sigmoid | None = None,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "groups height d"]]:
     """Contrast each answer with the entities drawn for its group; an answer of the same row is no negative.
 
-    `columns` says where in its group's draw each answer stands (k or more: it was not drawn). Without `sigmoid` it is
-    the softmax loss of `against_all` over `entities` of them, its denominator estimated: a negative that was drawn
-    stands for those that were not. With every entity drawn the estimate is exact.
+    Without `sigmoid` it is the softmax loss of `against_all` over `draw.entities` of them, its denominator estimated: a
+    negative that was drawn stands for those that were not. With every entity drawn the estimate is exact.
     """
-    groups, height, dim = queries.shape
-    count = drawn.shape[1]
+    (rows, answers, weights), (entities, _, drawn, columns) = found, draw
+    (groups, height, dim), count = queries.shape, drawn.shape[1]
     own, theirs, candidates = queries.flatten(0, 1)[rows], table[answers], table[drawn]
     # A spare column takes the answers that were not drawn, so that nothing has to be counted on the host.
     taken = torch.zeros(groups * height, count + 1, dtype=torch.bool, device=drawn.device)
@@ -128,13 +139,13 @@ def against_some(
     if sigmoid is None:
         # Counted from the answers: summing the flags would first make numbers of them all.
         own_drawn = torch.zeros_like(weights).index_add_(0, rows, (columns < count).to(weights.dtype))
-        stand_for = (entities - _counted(rows, weights)).clamp_min(1) / (count - own_drawn).clamp_min(1)
-        losses, of_answer, of_drawn = _softmax(reached, scores, taken, rows, weights, stand_for)
+        stand_for = (entities - found.counts()).clamp_min(1) / (count - own_drawn).clamp_min(1)
+        losses, of_answer, of_drawn = _softmax(reached, scores, taken, found, stand_for)
     else:
         lengths, drawn_lengths = queries.square().sum(dim=-1), candidates.square().sum(dim=-1)
         far = (lengths[:, :, None] + drawn_lengths[:, None]).view(-1, count) - 2 * scores
         near = (own - theirs).square().sum(dim=1)
-        losses, of_answer, of_drawn = _sigmoid(near, far, taken, rows, weights, sigmoid)
+        losses, of_answer, of_drawn = _sigmoid(near, far, taken, found, sigmoid)
     of_drawn = of_drawn.view(groups, height, count)
     gradient, of_entity = of_drawn @ candidates, of_drawn.mT @ queries
     if sigmoid is not None:  # a distance holds −½‖q‖² and −½‖x‖² beside q·x: ∂/∂q = x − q, ∂/∂x = q − x
@@ -147,23 +158,18 @@ def against_some(
     return losses, gradient
 
 
-def _counted(rows: Int[Tensor, " answers"], like: Float[Tensor, " rows"]) -> Float[Tensor, " rows"]:
-    """Return how many answers each row has."""
-    return torch.zeros_like(like).index_add_(0, rows, torch.ones_like(rows, dtype=like.dtype))
-
-
 def _softmax(
     reached: Float[Tensor, " answers"],
     scores: Float[Tensor, "rows k"],
     taken: Bool[Tensor, "rows k"],
-    rows: Int[Tensor, " answers"],
-    weights: Float[Tensor, " rows"],
+    found: Answers,
     stand_for: Float[Tensor, " rows"],
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " answers"], Float[Tensor, "rows k"]]:
     """Return the losses, ∂/∂(answers' scores) and ∂/∂(drawn scores), each negative counted `stand_for` times.
 
     The scores are overwritten.
     """
+    rows, _, weights = found
     lifted = scores.add_(stand_for.log()[:, None]).masked_fill_(taken, -torch.inf)  # in place: no new pages
     # The largest score is taken off before exponentials are: they cannot overflow.
     top = lifted.amax(dim=1).scatter_reduce_(0, rows, reached, "amax").clamp_min_(torch.finfo(scores.dtype).min)
@@ -171,7 +177,7 @@ def _softmax(
     raised = (reached - top[rows]).exp()
     total = lifted.sum(dim=1).index_add_(0, rows, raised).clamp_min_(torch.finfo(scores.dtype).tiny)
     losses = torch.zeros_like(weights).index_add_(0, rows, weights[rows] * ((total.log() + top)[rows] - reached))
-    share = weights * _counted(rows, weights) / total
+    share = weights * found.counts() / total
     return losses, share[rows] * raised - weights[rows], lifted.mul_(share[:, None])
 
 
@@ -179,16 +185,16 @@ def _sigmoid(
     near: Float[Tensor, " answers"],
     far: Float[Tensor, "rows k"],
     taken: Bool[Tensor, "rows k"],
-    rows: Int[Tensor, " answers"],
-    weights: Float[Tensor, " rows"],
+    found: Answers,
     sigmoid: Sigmoid,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " answers"], Float[Tensor, "rows k"]]:
     """Return the losses, ∂/∂(q · answer) and ∂/∂(q · drawn) of the log-sigmoid loss, given squared distances."""
+    rows, _, weights = found
     # ∂‖q − x‖/∂(q·x) = −1/‖q − x‖. A distance of 0 has no direction, so it is kept off 0.
     near, far = near.clamp_min(1e-4).sqrt(), far.clamp_min(1e-4).sqrt()
     answer, negative = (sigmoid.sharpness * (sigmoid.margin - distance) for distance in (near, far))
     share = (sigmoid.adversarial_temperature * negative).masked_fill_(taken, -torch.inf).softmax(dim=1).nan_to_num_()
-    share *= (weights * _counted(rows, weights))[:, None]
+    share *= (weights * found.counts())[:, None]
     losses = -(share * logsigmoid(-negative)).sum(dim=1)
     losses.index_add_(0, rows, -weights[rows] * logsigmoid(answer))
     of_answer = -sigmoid.sharpness * weights[rows] * torch.sigmoid(-answer) / near

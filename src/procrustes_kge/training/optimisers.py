@@ -1,32 +1,17 @@
-"""How tables of numbers move down their gradients."""
+"""How tables of numbers move down their gradients; what an optimiser remembers between steps belongs to one table."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from procrustes_kge.training.state import State, copy_into
+from procrustes_kge.training.state import Remembering
 
 
-@runtime_checkable
-class Optimiser(Protocol):
-    """Moves one table; what it remembers between steps belongs to that table."""
-
-    def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
-        """Move values in place."""
-
-    def state(self) -> State:
-        """Return what it remembers."""
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Remember what `state` returned."""
-
-
-class Adam:
+class Adam(Remembering):
     """Adam: the running mean of the gradient over the root of that of its square, number by number."""
+
+    remembered = ("mean", "square", "taken")
 
     def __init__(self, values: Tensor) -> None:
         self.mean, self.square, self.taken = torch.zeros_like(values), torch.zeros_like(values), 0
@@ -40,18 +25,11 @@ class Adam:
         scale = (self.square / (1 - keep_square**self.taken)).sqrt_().add_(1e-8)
         values.addcdiv_(self.mean, scale, value=-learning_rate / (1 - keep_mean**self.taken))
 
-    def state(self) -> State:
-        """Return both means and the number of steps taken."""
-        return {"mean": self.mean, "square": self.square, "taken": torch.tensor(self.taken)}
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Take means and steps from a state."""
-        copy_into({"mean": self.mean, "square": self.square}, state)
-        self.taken = int(state["taken"])
-
-
-class Adagrad:
+class Adagrad(Remembering):
     """Adagrad: the gradient over the root of the sum of its squares so far, so that rare entities keep moving."""
+
+    remembered = ("square",)
 
     def __init__(self, values: Tensor) -> None:
         self.square = torch.zeros_like(values)
@@ -66,11 +44,3 @@ class Adagrad:
         square = self.square[rows].addcmul_(gradient, gradient)
         self.square[rows] = square
         values.addcdiv_(gradient, square.sqrt_().add_(1e-10), value=-learning_rate)
-
-    def state(self) -> State:
-        """Return the sum of squares."""
-        return {"square": self.square}
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Take the sum of squares from a state."""
-        copy_into({"square": self.square}, state)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
+from functools import partial
+from importlib import resources
 from typing import Any, TypeVar, overload
 
 import torch
@@ -31,57 +34,19 @@ METHODS: dict[str, type[Settings]] = {"fit": FitSettings, "contrast": ContrastSe
 SomeSettings = TypeVar("SomeSettings", bound=Settings)
 DEFAULT = "accurate"
 
-PAPER = FitSettings(
-    dim=2000,
-    segment=20,
-    optimiser="adam",
-    loss="norm",
-    translate=False,
-    learning_rate=0.001,
-    epochs=1000,
-    validate_every=25,
-    patience=6,
-)
-# Negatives or mini-batches as the paper adds them: unit segments, Adam, and Eq. 3. The shift of a relation stands for
-# the paper's centring of each relation's heads and tails.
-PAPER_VARIANT = ContrastSettings(
-    dim=2000,
-    segment=20,
-    lengths="unit",
-    relations="positives",
-    optimiser="adam",
-    scale=False,
-    translate=True,
-    regularisation=0.0,
-    dropout=0.0,
+_PAPER: dict[str, dict[str, Any]] = tomllib.loads(
+    (resources.files("procrustes_kge.training") / "paper_recipes.toml").read_text(encoding="utf-8")
 )
 
 
-def _fast(graph: Graph | None, device: torch.device) -> OwnSettings:
-    return FitSettings()
-
-
-def _paper(graph: Graph | None, device: torch.device) -> OwnSettings:
-    return replace(PAPER, learning_rate=0.05, epochs=200, validate_every=4) if _many_relations(graph) else PAPER
-
-
-def _paper_ns(graph: Graph | None, device: torch.device) -> OwnSettings:
-    full = replace(PAPER_VARIANT, batch="full", negatives=_at_most(128, graph), loss="sigmoid", epochs=300)
-    if _many_relations(graph):
-        return replace(full, learning_rate=0.05)
-    return replace(full, learning_rate=0.06, margin=0.6)
-
-
-def _paper_tb(graph: Graph | None, device: torch.device) -> OwnSettings:
-    batches = replace(PAPER_VARIANT, batch=_batch(1024, graph), negatives="none", loss="squared")
-    return replace(batches, learning_rate=0.01, epochs=6 if _many_relations(graph) else 15)
-
-
-def _paper_ns_tb(graph: Graph | None, device: torch.device) -> OwnSettings:
-    both = replace(PAPER_VARIANT, batch=_batch(1024, graph), negatives=_at_most(128, graph), loss="sigmoid")
-    if _many_relations(graph):
-        return replace(both, epochs=40, learning_rate=0.01, negatives=_at_most(512, graph))
-    return replace(both, epochs=20, learning_rate=0.05, margin=0.6, crowd=0.5)
+def _paper(name: str, graph: Graph | None, device: torch.device) -> OwnSettings:
+    """Return the paper's settings for graphs of this kind, with no more negatives or queries than there are."""
+    values = _PAPER[name]["many" if _many_relations(graph) else "few"]
+    if name == "paper":
+        return FitSettings(**values)
+    sizes = {"batch": _batch, "negatives": _at_most}
+    fitting = {each: sizes[each](values[each], graph) for each in sizes if isinstance(values[each], int)}
+    return ContrastSettings(**{**_PAPER["variants"], **values, **fitting})
 
 
 def _at_most(negatives: int, graph: Graph | None) -> int:
@@ -102,9 +67,7 @@ def _many_relations(graph: Graph | None) -> bool:
 def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
     """Return what was best on validation triples, for graphs whose queries have one answer or many."""
     gpu = device.type == "cuda"
-    settings = ContrastSettings(
-        dim=2000 if gpu else 400, groups=4 if gpu else 1, epochs=30, batch=2048 if gpu else 1024
-    )
+    settings = ContrastSettings(groups=4) if gpu else ContrastSettings(dim=400, batch=1024)
     if graph is None:
         return settings
     queries = len(group_by_query(graph.train, len(graph.entities), len(graph.relations)))
@@ -131,11 +94,8 @@ def _for_each_kind(name: str) -> tuple[TrainSettings, TrainSettings]:
 
 OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
     "accurate": _accurate,
-    "fast": _fast,
-    "paper": _paper,
-    "paper+ns": _paper_ns,
-    "paper+tb": _paper_tb,
-    "paper+ns+tb": _paper_ns_tb,
+    "fast": lambda graph, device: FitSettings(),
+    **{name: partial(_paper, name) for name in ("paper", "paper+ns", "paper+tb", "paper+ns+tb")},
 }
 
 
@@ -213,8 +173,7 @@ ALL_OPTIONS = frozenset(name for model in BASELINES for name in option_names(mod
 
 def recipes_with(setting: str, baselines: str) -> list[str]:
     """Return the recipes that have a setting: our own by name, and one word for all baselines."""
-    cpu = torch.device("cpu")
-    own = [name for name in OWN if has_setting(OWN[name](None, cpu), setting)]
+    own = [name for name, chosen in OWN.items() if has_setting(chosen(None, torch.device("cpu")), setting)]
     return [*own, baselines] if setting in OF_TRAINING | ALL_OPTIONS | {"model"} else own
 
 

@@ -63,10 +63,8 @@ def _check_vectors(vectors: Tensor, graph: Graph) -> None:
     if vectors.ndim != 3:
         raise InputError(f"vectors of shape {tuple(vectors.shape)}, expected [entities, segments, width]")
     if len(vectors) != len(graph.entities):
-        raise InputError(
-            f"vectors of {len(vectors):,} entities, but the graph {graph.name} has {len(graph.entities):,}; "
-            "give the graph that they were trained on"
-        )
+        has = f"the graph {graph.name} has {len(graph.entities):,}; give the graph that they were trained on"
+        raise InputError(f"vectors of {len(vectors):,} entities, but {has}")
 
 
 def _solve(
@@ -83,13 +81,13 @@ def _solve(
         return arranged[len(points)].solve(points, nearest_orthogonal, translate)
 
     rotations = vectors.new_empty(len(graph.relations), segments, width, width)
-    translations = vectors.new_empty(len(graph.relations), segments, width) if translate else None
+    translations = vectors.new_empty(rotations.shape[:3]) if translate else None
     starts = range(0, segments, together)
     found = map(solved, starts) if vectors.is_cuda else over_cores(solved, starts, workers)
     for first, relations in zip(starts, found, strict=True):
-        rotations[:, first : first + together] = relations.rotations.transpose(0, 1)
-        if translations is not None and relations.translations is not None:
-            translations[:, first : first + together] = relations.translations.transpose(0, 1)
+        for table, part in ((rotations, relations.rotations), (translations, relations.translations)):
+            if table is not None and part is not None:
+                table[:, first : first + together] = part.transpose(0, 1)
     return rotations, translations
 
 
@@ -147,8 +145,7 @@ class Likelihood:
         negatives: int | None = None,
     ) -> None:
         entities, relations = len(graph.entities), len(graph.relations)
-        self.vectors, self.translations, self.scales = vectors, translations, scales
-        self.directions = 2 * relations
+        self.vectors, self.translations, self.scales, self.directions = vectors, translations, scales, 2 * relations
         self.batches = QueryBatches.of(graph.train.to(vectors.device), entities, relations)
         self.objective, self.deck = Objective(negatives=negatives), Deck(entities, vectors.device)
         if negatives is not None:

@@ -7,6 +7,14 @@ from typing import Annotated, ClassVar
 
 from procrustes_kge.validation import check_range, check_whole
 
+_NEGATIVES = {"all": "all negatives", "none": "no negatives", "kvsall": "all answers at once (kvsall)"}
+
+
+def spoken_sizes(batch: int | str, negatives: int | str) -> str:
+    """Return in words how large batches are, and how many negatives an answer has."""
+    queries = "all" if batch == "full" else f"{batch:,}"
+    return f"batch {queries}, {_NEGATIVES.get(str(negatives)) or f'{negatives:,} negatives'}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
@@ -17,10 +25,7 @@ class Schedule:
     learning_rate: Annotated[float, "size of a step"] = 0.1
     patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 5
     validate_every: Annotated[int, "epochs between validations; 0: never validate"] = 5
-    seed: Annotated[
-        int,
-        "where random draws start; it repeats on the same machine (on a GPU see deterministic)",
-    ] = 0
+    seed: Annotated[int, "where random draws start; it repeats on the same machine (on a GPU see deterministic)"] = 0
     device: Annotated[str, "cpu, cuda, cuda:1, or auto: the GPU where there is one"] = "auto"
     deterministic: Annotated[bool, "add in a fixed order on a GPU, so that a seed repeats to the last bit"] = False
 

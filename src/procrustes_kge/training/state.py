@@ -3,11 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 State = dict[str, Tensor]
+
+
+class Remembering:
+    """What has a state: some of its attributes, by name; tables, numbers, generators, what remembers, or None."""
+
+    remembered: ClassVar[tuple[str, ...]]
+
+    def state(self) -> State:
+        """Return all that what follows depends on: the tables themselves, no copies."""
+        found = State()
+        for name in self.remembered:
+            value = getattr(self, name)
+            if isinstance(value, Remembering):
+                found |= merged(**{name: value.state()})
+            elif isinstance(value, torch.Generator):
+                found[name] = value.get_state()
+            elif value is not None:
+                found[name] = torch.as_tensor(value)
+        return found
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        for name in self.remembered:
+            value = getattr(self, name)
+            if isinstance(value, Remembering):
+                value.restore(part_of(state, name))
+            elif isinstance(value, torch.Generator):
+                value.set_state(state[name].cpu())
+            elif isinstance(value, Tensor):
+                value.copy_(state[name])  # in place: others may hold the table
+            elif value is not None:
+                setattr(self, name, type(value)(state[name]))
 
 
 def merged(**parts: Mapping[str, Tensor]) -> State:
@@ -29,13 +62,3 @@ def copy_into(tables: Mapping[str, Tensor], state: Mapping[str, Tensor]) -> None
     """Write a state into tables of the same names, in place: others may hold the tables."""
     for name, table in tables.items():
         table.copy_(state[name])
-
-
-def drawing(generator: torch.Generator) -> State:
-    """Return what a generator's next draws depend on."""
-    return {"generator": generator.get_state()}
-
-
-def draw_on(generator: torch.Generator, state: Mapping[str, Tensor]) -> None:
-    """Let a generator go on where `drawing` was called."""
-    generator.set_state(state["generator"].cpu())

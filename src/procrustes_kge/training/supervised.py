@@ -27,7 +27,7 @@ from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.system.precision import exact_products, rough_products
 from procrustes_kge.training.loop import Report, run
 from procrustes_kge.training.query_loss import QueryLoss
-from procrustes_kge.training.state import State, copied, copy_into, merged, part_of
+from procrustes_kge.training.state import Remembering, State, copied, copy_into, merged, part_of
 from procrustes_kge.training.supervised_settings import TrainSettings
 
 BATCH_SCORES = 2**27  # of a batch; what is computed from them takes several times as much
@@ -71,8 +71,10 @@ class Supervised:
         return model
 
 
-class SupervisedTrainer:
+class SupervisedTrainer(Remembering):
     """The batches, the model and the optimiser."""
+
+    remembered = ("epochs", "start_loss")
 
     def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
         self.settings, self.device, on_a_gpu = settings, device, device.type == "cuda"
@@ -160,17 +162,13 @@ class SupervisedTrainer:
         """Return all that the next epoch depends on."""
         (group,) = self.optimiser.param_groups
         moments = self.optimiser.state_dict()["state"]
+        rate = torch.as_tensor(group["lr"], dtype=torch.float64)
         return merged(
             current=self.current.module.state_dict(),
             learned={} if self.learned is self.current else self.learned.module.state_dict(),
             optimiser=merged(**{str(number): each for number, each in moments.items()}),
             random=self.current.module.random.state(),
-            counts={
-                "epochs": torch.tensor(self.epochs),
-                "start_loss": torch.tensor(self.start_loss),
-                "learning_rate": torch.as_tensor(group["lr"], dtype=torch.float64),
-            },
-        )
+        ) | {**super().state(), "learning_rate": rate}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         """Go on from a state."""
@@ -178,16 +176,13 @@ class SupervisedTrainer:
         if self.learned is not self.current:
             copy_into(self.learned.module.state_dict(), part_of(state, "learned"))
         self.current.module.random.restore(part_of(state, "random"))
-        counts, moments = part_of(state, "counts"), part_of(state, "optimiser")
-        self.epochs, self.start_loss = int(counts["epochs"]), float(counts["start_loss"])
-        whole = self.optimiser.state_dict()
+        super().restore(state)
+        whole, moments = self.optimiser.state_dict(), part_of(state, "optimiser")
         numbers = sorted({int(name.split(".")[0]) for name in moments})
         # Copied: the optimiser would go on in the state's own tables.
         whole["state"] = {number: copied(part_of(moments, str(number))) for number in numbers}
-        rate = counts["learning_rate"]
-        whole["param_groups"][0]["lr"] = (
-            rate.to(self.device, torch.float32) if torch.is_tensor(whole["param_groups"][0]["lr"]) else float(rate)
-        )
+        (group,), rate = whole["param_groups"], state["learning_rate"]
+        group["lr"] = rate.to(self.device, torch.float32) if torch.is_tensor(group["lr"]) else float(rate)
         self.optimiser.load_state_dict(whole)
         if self.recorded is not None:
             self.recorded.forget()  # it moves the tables that the optimiser had before

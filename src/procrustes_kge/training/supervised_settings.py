@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES, baseline
 from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.training.schedule import Schedule
+from procrustes_kge.training.schedule import Schedule, spoken_sizes
 from procrustes_kge.validation import check_choices, check_range
 
 
@@ -61,10 +61,7 @@ class TrainSettings(Schedule):
             check_range(self, name, 1000)
         for name in ("label_smoothing", "weight_average"):
             check_range(self, name, 0.99)
-        self._check_combination()
-
-    def _check_combination(self) -> None:
-        """Refuse settings that exclude each other, or would change nothing."""
+        # Settings that exclude each other, or would change nothing.
         if self.negatives == "all" and self.loss != "softmax":
             instead = "--loss softmax, or --negatives kvsall or a number"
             raise InputError(f"{self.loss} loss with all negatives; try {instead}")
@@ -88,13 +85,8 @@ class TrainSettings(Schedule):
         return self.options.dim
 
     def __str__(self) -> str:
-        many = "all" if self.batch == "full" else f"{self.batch:,}"
-        negatives = {"all": "all negatives", "kvsall": "all answers at once (kvsall)"}.get(str(self.negatives))
         most = "up to " if self.patience else ""
-        return (
-            f"{self.dim:,} numbers, {most}{self.epochs:,} epochs, batch {many}, "
-            f"{negatives or f'{self.negatives:,} negatives'}"
-        )
+        return f"{self.dim:,} numbers, {most}{self.epochs:,} epochs, {spoken_sizes(self.batch, self.negatives)}"
 
 
 OF_TRAINING = frozenset(field.name for field in fields(TrainSettings)) - {"model", "options"}

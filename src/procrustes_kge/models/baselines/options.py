@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, get_type_hints
 
 from procrustes_kge.validation import check_choices, check_range, check_whole
@@ -17,11 +17,11 @@ class ModelOptions:
     def __post_init__(self) -> None:
         """Refuse words that are unknown, counts below one, and dropouts that leave nothing."""
         check_choices(self)
-        hints = get_type_hints(type(self))
-        check_whole(self, [field.name for field in fields(self) if hints[field.name] is int], least=1)
-        for field in fields(self):
-            if field.name.endswith("_dropout"):
-                check_range(self, field.name, 0.99)
+        for name, hint in get_type_hints(type(self)).items():
+            if hint is int:
+                check_whole(self, (name,), least=1)
+            elif name.endswith("_dropout"):
+                check_range(self, name, 0.99)
 
 
 @dataclass(frozen=True)
