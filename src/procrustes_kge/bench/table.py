@@ -95,11 +95,11 @@ class Figures:
     def of(cls, runs: Sequence[dict[str, Any]]) -> Figures:
         """Summarise the reports of some trainings that differ in their seed."""
         every = [{**run["metrics"]["test"], **run["footprint"], "epochs": run["epochs"]} for run in runs]
-        keys = ("mrr", "hits@1", "hits@3", "hits@10", "seconds", "g_co2", "epochs")  # as the fields are
-        found = [mean(each[key] for each in every) for key in keys]
-        if not all(map(isfinite, found)):
+        keys = ("mrr", "hits@1", "hits@3", "hits@10", "seconds", "g_co2", "epochs")
+        found = {key.replace("@", "_at_"): mean(each[key] for each in every) for key in keys}
+        if not all(map(isfinite, found.values())):
             raise ValueError("one of them is no number")
-        return cls(*found, len(runs), str(runs[0]["device"]))
+        return cls(**found, seeds=len(runs), device=str(runs[0]["device"]))
 
 
 @dataclass(frozen=True)
