@@ -9,14 +9,7 @@ import typer
 
 from procrustes_kge.cli.app import Json, new_verb
 from procrustes_kge.cli.settings_flags import with_settings
-from procrustes_kge.cli.terminal import (
-    TerminalWatcher,
-    print_json,
-    read_with_bar,
-    say_line,
-    say_nothing,
-    warnings_as_notes,
-)
+from procrustes_kge.cli.terminal import TerminalWatcher, print_json, read_with_bar, say_unless, warnings_as_notes
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import Graph
@@ -83,7 +76,7 @@ def train(
     source = read_with_bar(graph, separator=separator, header=header, valid=valid, test=test, seed=split_seed)
     folder = out or Path("runs", source.name or "graph")
     check_target(folder)
-    say = say_nothing if as_json else say_line
+    say = say_unless(as_json)
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
