@@ -11,7 +11,7 @@ import gc
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from itertools import groupby
 from math import isfinite
 from pathlib import Path
@@ -249,18 +249,15 @@ def trained(
 
 def commit() -> str | None:
     """Return the commit that this package is checked out from, if it is, and whether it was changed since."""
+    git = ["git", "-C", str(Path(__file__).parents[1])]
+    ask = partial(subprocess.check_output, text=True, stderr=subprocess.DEVNULL)
     try:
         # Asked for this very file too: the package may be installed inside a checkout of something else.
-        found, changes = _git("rev-parse", "HEAD:./__init__.py", "HEAD"), _git("status", "--porcelain", "--", ".")
+        found = ask([*git, "rev-parse", "HEAD:./__init__.py", "HEAD"])
+        changes = ask([*git, "status", "--porcelain", "--", "."])
     except (FileNotFoundError, subprocess.CalledProcessError):
         return None
     return found.split()[-1] + (" and changes" if changes else "")
-
-
-def _git(*words: str) -> str:
-    """Return what git says of the folder of this package."""
-    command = ["git", "-C", str(Path(__file__).parents[1]), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def as_text(lines: Iterable[Line]) -> str:

@@ -14,7 +14,7 @@ from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.runs.experiment import Experiment, experiment
+from procrustes_kge.runs.experiment import Run, experiment
 from procrustes_kge.runs.store import check_target, save
 from procrustes_kge.system.footprint import grid_intensity
 from procrustes_kge.training.budget import parse_size, parse_time, plan
@@ -116,7 +116,7 @@ def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:
 
 def _experiment(
     graph: Graph, settings: Settings, recipe_name: str, grid: str | None, watcher: TerminalWatcher, folder: Path
-) -> Experiment:
+) -> Run:
     """Train and rank; where training diverges, save the last good weights and say so."""
     try:
         return experiment(graph, settings, recipe_name, grid=grid, watcher=watcher)

@@ -25,10 +25,12 @@ Model = Procrustes | TrainedBaseline
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A model, and the report that its run folder holds."""
+class Run:
+    """What an experiment leaves behind, and a run folder holds."""
 
     model: Model
+    graph: Graph | None
+    settings: Settings | None
     report: dict[str, Any]
 
 
@@ -52,7 +54,7 @@ def experiment(
     splits: Iterable[str] = ("valid", "test"),
     grid: str | float | None = None,
     watcher: Watcher | None = None,
-) -> Experiment:
+) -> Run:
     """Learn once, measure the learning alone, rank the splits that have triples, and report."""
     watcher, device = watcher or Watcher(), choose_device(settings.device)
     with measure(grid, device) as meter:
@@ -79,7 +81,7 @@ def experiment(
         },
         "curve": [asdict(point) for point in found.curve],
     }
-    return Experiment(found.model, report)
+    return Run(found.model, graph, settings, report)
 
 
 def _described(graph: Graph, settings: Settings, recipe: str | None) -> dict[str, Any]:

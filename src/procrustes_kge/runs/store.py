@@ -13,7 +13,7 @@ from __future__ import annotations
 import difflib
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.models.baselines import BASELINES, baseline, build
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes, both_ways
-from procrustes_kge.runs.experiment import Model, method_name
+from procrustes_kge.runs.experiment import Model, Run, method_name
 from procrustes_kge.system.files import (
     explain_write_errors,
     nearest_folder,
@@ -43,16 +43,6 @@ from procrustes_kge.training.restoring import restore_contrasted_relations, rest
 FORMAT = 4
 JSON, TEXTS = {"settings.json", "labels.json", "report.json"}, {"entities.txt", "relations.txt"}
 FILES = {*JSON, *TEXTS, "model.safetensors", "triples.safetensors"}
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run folder holds."""
-
-    model: Model
-    graph: Graph | None
-    settings: Settings | None
-    report: dict[str, Any]
 
 
 def save(
@@ -102,23 +92,25 @@ def check_target(folder: str | Path) -> None:
     """Refuse a place where no run folder can be written, before any work is done."""
     target = Path(folder)
     with explain_write_errors(target):
-        there = target.exists() or target.is_symlink()
+        if problem := _problem(target):
+            raise InputError(f"{target}: {problem}; choose another --out")
+
+
+def _problem(target: Path) -> str | None:
+    if target.exists() or target.is_symlink():
         is_run = all((target / name).is_file() for name in ("settings.json", "model.safetensors"))
-        if there and not (target.is_dir() and (is_run or not any(target.iterdir()))):
-            raise InputError(
-                f"{target}: exists and is not a run folder, so it is not overwritten; choose another --out"
-            )
-        if there and (guests := sorted(file.name for file in target.iterdir() if file.name not in FILES)):
-            raise InputError(f"{target}: holds {guests[0]} too, which replacing it would delete; choose another --out")
-        if there and Path.cwd().is_relative_to(target.resolve()):
-            raise InputError(f"{target}: you are inside this folder, so it is not replaced; choose another --out")
-        parent = nearest_folder(target)
-        try:
-            tempfile.TemporaryDirectory(dir=parent).cleanup()  # permissions do not say all
-        except OSError:
-            raise InputError(
-                f"{target}: {parent} is not a folder that can be written to; choose another --out"
-            ) from None
+        if not (target.is_dir() and (is_run or not any(target.iterdir()))):
+            return "exists and is not a run folder, so it is not overwritten"
+        if guests := sorted(file.name for file in target.iterdir() if file.name not in FILES):
+            return f"holds {guests[0]} too, which replacing it would delete"
+        if Path.cwd().is_relative_to(target.resolve()):
+            return "you are inside this folder, so it is not replaced"
+    parent = nearest_folder(target)
+    try:
+        tempfile.TemporaryDirectory(dir=parent).cleanup()  # permissions do not say all
+    except OSError:
+        return f"{parent} is not a folder that can be written to"
+    return None
 
 
 def _names(named: Graph | Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
