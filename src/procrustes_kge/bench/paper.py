@@ -1,7 +1,5 @@
 """What the paper's Table 2 prints, and what it calls the models."""
 
-from __future__ import annotations
-
 import tomllib
 from importlib import resources
 from typing import NamedTuple

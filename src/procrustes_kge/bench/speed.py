@@ -4,8 +4,6 @@ Bytes and operations are counted from the formulas. With the copy bandwidth and 
 in the same run they imply a floor for work that is done as the formulas say, once per triple and in this precision.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -31,28 +29,6 @@ FLOAT = 4  # bytes
 MOST_EPOCHS = 50  # timed together
 SHORT = 20  # epochs of a short training with negatives
 A_MILLION = 10**6
-
-
-@dataclass(frozen=True)
-class MachineRates:
-    """What a machine can do in a second."""
-
-    copy: float  # bytes read and written
-    products: float  # float32 operations of large matrix products
-    half_products: float  # the same in bfloat16 on a GPU; elsewhere those of float32
-
-    def __str__(self) -> str:
-        parts = [f"copies {self.copy / 1e9:,.0f} GB/s", f"multiplies {self.products / 1e9:,.0f} GFLOP/s"]
-        if self.half_products != self.products:
-            parts.append(f"in bfloat16 {self.half_products / 1e9:,.0f}")
-        return f"this machine {', '.join(parts)}"
-
-    def timing(
-        self, work: str, seconds: float, moved: float, operations: float = 0.0, half: bool = False, note: str = ""
-    ) -> Timing:
-        """Return a timing with its floor: whichever takes longer of moving and computing, which go on together."""
-        floor = max(moved / self.copy, operations / (self.half_products if half else self.products))
-        return Timing(work, seconds, moved, operations, floor, note)
 
 
 @dataclass(frozen=True)
@@ -83,6 +59,28 @@ class Timing:
     def as_dict(self) -> dict[str, Any]:
         """Return everything, for a file."""
         return {**asdict(self), "ratio": self.ratio}
+
+
+@dataclass(frozen=True)
+class MachineRates:
+    """What a machine can do in a second."""
+
+    copy: float  # bytes read and written
+    products: float  # float32 operations of large matrix products
+    half_products: float  # the same in bfloat16 on a GPU; elsewhere those of float32
+
+    def __str__(self) -> str:
+        parts = [f"copies {self.copy / 1e9:,.0f} GB/s", f"multiplies {self.products / 1e9:,.0f} GFLOP/s"]
+        if self.half_products != self.products:
+            parts.append(f"in bfloat16 {self.half_products / 1e9:,.0f}")
+        return f"this machine {', '.join(parts)}"
+
+    def timing(
+        self, work: str, seconds: float, moved: float, operations: float = 0.0, half: bool = False, note: str = ""
+    ) -> Timing:
+        """Return a timing with its floor: whichever takes longer of moving and computing, which go on together."""
+        floor = max(moved / self.copy, operations / (self.half_products if half else self.products))
+        return Timing(work, seconds, moved, operations, floor, note)
 
 
 def machine_rates(device: torch.device) -> MachineRates:

@@ -5,8 +5,6 @@
 A row that is there is not trained again, so a table that was interrupted goes on where it was.
 """
 
-from __future__ import annotations
-
 import gc
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -92,7 +90,7 @@ class Figures:
     device: str
 
     @classmethod
-    def of(cls, runs: Sequence[dict[str, Any]]) -> Figures:
+    def of(cls, runs: Sequence[dict[str, Any]]) -> "Figures":
         """Summarise the reports of some trainings that differ in their seed."""
         every = [{**run["metrics"]["test"], **run["footprint"], "epochs": run["epochs"]} for run in runs]
         keys = ("mrr", "hits@1", "hits@3", "hits@10", "seconds", "g_co2", "epochs")

@@ -1,7 +1,5 @@
 """The command's frame: which verbs there are, how each is loaded, and what an error becomes."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """procrustes bench: measure this machine, or train and print the paper's table."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 from pathlib import Path

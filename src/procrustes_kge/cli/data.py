@@ -1,7 +1,5 @@
 """procrustes data: the datasets known by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, no_type_check
 

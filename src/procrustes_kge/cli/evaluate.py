@@ -1,7 +1,5 @@
 """procrustes evaluate: rank the triples of a run's graph again."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """A flag for every setting of every method, made from the fields of the settings."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import wraps

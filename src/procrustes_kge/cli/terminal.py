@@ -1,7 +1,5 @@
 """What a person sees in the terminal while the command works, and JSON for programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

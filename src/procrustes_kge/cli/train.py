@@ -1,7 +1,5 @@
 """procrustes train: read a graph, learn it, rank the held-out triples, save a run folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """An experiment: learn, measure, rank and report. The command, the tables and the benchmarks all train through here."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass

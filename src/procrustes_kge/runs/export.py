@@ -1,7 +1,5 @@
 """The entity vectors with their names, in formats that other programs read."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -8,8 +8,6 @@ triples.safetensors  train, valid and test as ids
 report.json          dataset, settings, metrics, learning curve, footprint, versions
 """
 
-from __future__ import annotations
-
 import difflib
 import tempfile
 from collections.abc import Mapping
