@@ -39,8 +39,8 @@ from procrustes_kge.training.recipes import METHODS, Settings, settings_of, valu
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 
 FORMAT = 4
-JSON, TEXTS = {"settings.json", "labels.json", "report.json"}, {"entities.txt", "relations.txt"}
-FILES = {*JSON, *TEXTS, "model.safetensors", "triples.safetensors"}
+FILES = {"settings.json", "labels.json", "report.json", "entities.txt", "relations.txt"}
+FILES |= {"model.safetensors", "triples.safetensors"}
 
 
 def save(
