@@ -25,14 +25,9 @@ verb = new_verb()
 Source = Annotated[
     str, typer.Argument(help="A dataset's name, a file of triples, or a folder with train, valid and test files.")
 ]
-RecipeName = Annotated[
-    str | None,
-    typer.Option(
-        "--recipe",
-        help=f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(baseline_recipes())}.",
-        show_default=f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given",
-    ),
-]
+_RECIPES = f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(baseline_recipes())}."
+_DEFAULT = f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given"
+RecipeName = Annotated[str | None, typer.Option("--recipe", help=_RECIPES, show_default=_DEFAULT)]
 Grid = Annotated[str | None, typer.Option(help="g CO2 per kWh, or a country such as FRA.", show_default="world")]
 
 
