@@ -14,8 +14,7 @@ from typing import Any
 
 import result_files
 from procrustes_kge import TrainSettings, read_graph, recipe
-from procrustes_kge.runs.experiment import experiment
-from procrustes_kge.runs.report import device_name
+from procrustes_kge.runs.experiment import device_name, experiment
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.budget import plan
 

@@ -18,7 +18,7 @@ import torch
 
 import result_files
 from procrustes_kge import FitSettings, fit, read_graph
-from procrustes_kge.runs.report import device_name
+from procrustes_kge.runs.experiment import device_name
 
 DIMS = (200, 2000)
 EPOCHS = 6

@@ -16,7 +16,7 @@ from typing import Any
 
 import result_files
 from procrustes_kge import ContrastSettings, Procrustes, evaluate, learn, read_graph, recipe
-from procrustes_kge.runs.report import device_name
+from procrustes_kge.runs.experiment import device_name
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.recipes import values_of
 from procrustes_kge.training.restoring import restore_contrasted_relations

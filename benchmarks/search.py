@@ -22,8 +22,7 @@ from torch import Tensor
 
 import result_files
 from procrustes_kge import Graph, read_graph, recipe
-from procrustes_kge.runs.experiment import experiment
-from procrustes_kge.runs.report import device_name
+from procrustes_kge.runs.experiment import device_name, experiment
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training import learner
 from procrustes_kge.training.gradients import Gradients, Tables, both_directions

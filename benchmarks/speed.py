@@ -23,7 +23,7 @@ import result_files
 from procrustes_kge import read_graph
 from procrustes_kge.bench.speed import Timing, speed, started_training
 from procrustes_kge.graphs.graph import Graph, Vocabulary
-from procrustes_kge.runs.report import device_name
+from procrustes_kge.runs.experiment import device_name
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.full_batch_settings import FitSettings
 

@@ -12,8 +12,7 @@ from typing import Any
 import result_files
 from procrustes_kge import FitSettings, read_graph
 from procrustes_kge.models.ranking import PROTOCOL, figure
-from procrustes_kge.runs.experiment import experiment
-from procrustes_kge.runs.report import device_name
+from procrustes_kge.runs.experiment import device_name, experiment
 from procrustes_kge.system.devices import choose_device
 
 # Adam's learning rates as the first trials on validation left them; those of `turn` are the defaults.

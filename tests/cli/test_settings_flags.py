@@ -2,14 +2,18 @@
 
 import json
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 from hypothesis import given, strategies as st
 
 from commands import TINY
-from procrustes_kge.cli.settings_flags import number_or_word
+from procrustes_kge.cli.settings_flags import number_or_word, sentence
 from procrustes_kge.graphs.reading import read_graph
+from procrustes_kge.models.baselines.convolution import ConvE
 from procrustes_kge.runs.store import load_run
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import METHODS, recipe, values_of
 
 SCHEDULE = {
@@ -109,6 +113,26 @@ def test_every_setting_is_a_flag_that_reaches_the_settings(name, procrustes):
 def test_label_smoothing_is_a_flag_where_all_are_negatives(procrustes):
     printed = json.loads(procrustes("train", "ring.tsv", "--json", *TINY, "--label-smoothing", 0.125))
     assert printed["settings"]["label_smoothing"] == 0.125
+
+
+def test_where_methods_differ_the_help_of_a_flag_is_a_sentence_of_each(procrustes):
+    help_page = " ".join(procrustes("train", "--help").split())
+    for kind, name in ((FitSettings, "workers"), (ContrastSettings, "workers"), (ConvE.Options, "filters")):
+        assert sentence(get_type_hints(kind, include_extras=True)[name].__metadata__[0]) in help_page
+    assert help_page.count("Numbers in an entity's vector.") == 1  # all say the same
+
+
+def test_a_value_that_a_help_begins_with_stays_as_it_is_typed(procrustes):
+    help_page = " ".join(procrustes("train", "--help").split())
+    for value in ("cpu, cuda, cuda:1", "turn: every entity", "squared: triples", "free: entities"):
+        assert value in help_page
+        assert value.capitalize() not in help_page
+
+
+@given(st.text("abc", min_size=1), st.sampled_from(["", ":", ","]), st.text("xyz ", max_size=20))
+def test_a_sentence_has_all_words_and_a_capital_unless_it_begins_with_a_value(first, mark, rest):
+    made = sentence(f"{first}{mark} {rest}")
+    assert made == f"{first if mark else first[0].upper() + first[1:]}{mark} {rest}."
 
 
 # Negatives and batches: a number or a word.

@@ -4,15 +4,13 @@ Bytes and operations are counted from the formulas. With the copy bandwidth and 
 in the same run they imply a floor for work that is done as the formulas say, once per triple and in this precision.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from statistics import mean
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -25,27 +23,12 @@ from procrustes_kge.training.contrastive import Contrastive
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import FullBatch, SegmentsTrainer
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.recipes import OwnSettings, changed, learn, recipe
+from procrustes_kge.training.recipes import OwnSettings, learn, recipe
 
 FLOAT = 4  # bytes
 MOST_EPOCHS = 50  # timed together
 SHORT = 20  # epochs of a short training with negatives
 A_MILLION = 10**6
-
-
-@dataclass(frozen=True)
-class MachineRates:
-    """What a machine can do in a second."""
-
-    copy: float  # bytes read and written
-    products: float  # float32 operations of large matrix products
-    half_products: float  # the same in bfloat16 on a GPU; elsewhere those of float32
-
-    def __str__(self) -> str:
-        parts = [f"copies {self.copy / 1e9:,.0f} GB/s", f"multiplies {self.products / 1e9:,.0f} GFLOP/s"]
-        if self.half_products != self.products:
-            parts.append(f"in bfloat16 {self.half_products / 1e9:,.0f}")
-        return f"this machine {', '.join(parts)}"
 
 
 @dataclass(frozen=True)
@@ -76,6 +59,28 @@ class Timing:
     def as_dict(self) -> dict[str, Any]:
         """Return everything, for a file."""
         return {**asdict(self), "ratio": self.ratio}
+
+
+@dataclass(frozen=True)
+class MachineRates:
+    """What a machine can do in a second."""
+
+    copy: float  # bytes read and written
+    products: float  # float32 operations of large matrix products
+    half_products: float  # the same in bfloat16 on a GPU; elsewhere those of float32
+
+    def __str__(self) -> str:
+        parts = [f"copies {self.copy / 1e9:,.0f} GB/s", f"multiplies {self.products / 1e9:,.0f} GFLOP/s"]
+        if self.half_products != self.products:
+            parts.append(f"in bfloat16 {self.half_products / 1e9:,.0f}")
+        return f"this machine {', '.join(parts)}"
+
+    def timing(
+        self, work: str, seconds: float, moved: float, operations: float = 0.0, half: bool = False, note: str = ""
+    ) -> Timing:
+        """Return a timing with its floor: whichever takes longer of moving and computing, which go on together."""
+        floor = max(moved / self.copy, operations / (self.half_products if half else self.products))
+        return Timing(work, seconds, moved, operations, floor, note)
 
 
 def machine_rates(device: torch.device) -> MachineRates:
@@ -117,8 +122,7 @@ def full_batch_epoch(graph: Graph, settings: FitSettings, rates: MachineRates) -
     tables = 6.0 if settings.optimiser == "adam" else 2.0
     moved = tables * FLOAT * len(graph.entities) * settings.dim
     operations = 3 * 2.0 * len(graph.train) * settings.dim * settings.segment
-    name = f"epoch, full batch, {settings.optimiser}, dim {settings.dim:,}"
-    return Timing(name, each, moved, operations, _floor(moved, operations, rates.copy, rates.products))
+    return rates.timing(f"epoch, full batch, {settings.optimiser}, dim {settings.dim:,}", each, moved, operations)
 
 
 @torch.no_grad()
@@ -133,8 +137,7 @@ def started_training(graph: Graph, settings: FitSettings) -> Callable[[int], Non
             for _ in range(count):
                 trainer.epoch()
 
-        workers = training.workers
-        list(over_cores(train, trainers, workers) if workers else map(train, trainers))
+        list(over_cores(train, trainers, training.workers) if training.workers else map(train, trainers))
 
     return epochs
 
@@ -151,9 +154,9 @@ def softmax_epoch(graph: Graph, settings: ContrastSettings, rates: MachineRates)
     operations = 3 * 2.0 * len(trainer.batches) * compared * settings.dim
     seen = min(len(graph.entities), 2 * trainer.batch + compared) if compared else len(graph.entities)
     moved = 6.0 * FLOAT * trainer.steps_an_epoch * seen * settings.dim
-    against = "all entities" if settings.negatives == "all" else f"{compared:,} entities"
-    name = f"epoch, softmax over {against}, dim {settings.dim:,}"
-    return Timing(name, each, moved, operations, _floor(moved, operations, rates.copy, rates.half_products))
+    many = "all" if settings.negatives == "all" else f"{compared:,}"
+    name = f"epoch, softmax over {many} entities, dim {settings.dim:,}"
+    return rates.timing(name, each, moved, operations, half=True)
 
 
 def trained(graph: Graph, settings: OwnSettings, name: str, seeds: int = 3) -> tuple[Timing, Procrustes]:
@@ -179,10 +182,12 @@ def ranking(graph: Graph, model: Procrustes, rates: MachineRates) -> Timing:
     ranked = best_of(lambda: evaluate(model, graph), model.vectors.device, times=2)
     operations = 2 * 2.0 * len(graph.test) * len(graph.entities) * model.dim
     moved = FLOAT * float(len(graph.entities)) * model.dim
-    floor = _floor(moved, operations, rates.copy, rates.products)
-    each = f"{1000 * ranked / len(graph.test):.3g} ms a triple"
-    name = f"ranking {len(graph.test):,} test triples, dim {model.dim:,}"
-    return Timing(name, ranked, moved, operations, floor, each)
+    name, note = f"ranking {len(graph.test):,} test triples, dim {model.dim:,}", _per_triple(ranked, len(graph.test))
+    return rates.timing(name, ranked, moved, operations, note=note)
+
+
+def _per_triple(seconds: float, triples: int) -> str:
+    return f"{1000 * seconds / triples:.3g} ms a triple"
 
 
 def best_answers(device: torch.device, rates: MachineRates, dim: int = 500, entities: int = A_MILLION) -> Timing:
@@ -194,7 +199,7 @@ def best_answers(device: torch.device, rates: MachineRates, dim: int = 500, enti
     model = Procrustes(names, Vocabulary(["r"], "relation"), vectors, rotations)
     seconds = best_of(lambda: model.tails("0", "r"), device)
     moved = FLOAT * float(entities) * dim / 2  # read, not written
-    return Timing(f"ten best of {entities:,} entities, dim {dim:,}", seconds, moved, 0.0, moved / rates.copy)
+    return rates.timing(f"ten best of {entities:,} entities, dim {dim:,}", seconds, moved)
 
 
 def by_pykeen(graph: Graph, dim: int = 200, triples: int = 100) -> Iterator[Timing]:
@@ -223,9 +228,7 @@ def by_pykeen(graph: Graph, dim: int = 200, triples: int = 100) -> Iterator[Timi
             epoch, ranking = min(epoch, trained - started), min(ranking, time.perf_counter() - trained)
     logging.disable(logging.NOTSET)
     yield Timing(f"PyKEEN: one epoch, RotatE, dim {dim:,}", epoch)
-    yield Timing(
-        f"PyKEEN: ranking {triples:,} test triples", ranking, note=f"{1000 * ranking / triples:.3g} ms a triple"
-    )
+    yield Timing(f"PyKEEN: ranking {triples:,} test triples", ranking, note=_per_triple(ranking, triples))
 
 
 def speed(graph: Graph, device: str = "auto", pykeen: bool = True) -> tuple[MachineRates, Iterator[Timing]]:
@@ -235,26 +238,18 @@ def speed(graph: Graph, device: str = "auto", pykeen: bool = True) -> tuple[Mach
 
     def timings() -> Iterator[Timing]:
         long, short = (2000, 500) if place.type == "cuda" else (500, 200)
-        fast, paper, accurate = (recipe(name, graph, device) for name in ("fast", "paper", "accurate"))
-        assert isinstance(fast, FitSettings)
-        assert isinstance(paper, FitSettings)
-        assert isinstance(accurate, ContrastSettings)
-        for full in (paper, fast):
-            yield full_batch_epoch(graph, changed(full, dim=long), rates)
-        settings = changed(accurate, dim=short, groups=1)
-        yield softmax_epoch(graph, settings, rates)
-        timing, model = trained(graph, changed(fast, dim=long), "fast")
+        paper, fast = (cast(FitSettings, recipe(name, graph, device, dim=long)) for name in ("paper", "fast"))
+        accurate = cast(ContrastSettings, recipe("accurate", graph, device, dim=short, groups=1))
+        yield full_batch_epoch(graph, paper, rates)
+        yield full_batch_epoch(graph, fast, rates)
+        yield softmax_epoch(graph, accurate, rates)
+        timing, model = trained(graph, fast, "fast")
         yield timing
         yield ranking(graph, model, rates)
         if place.type == "cuda":
-            yield trained(graph, replace(settings, epochs=SHORT), f"accurate, {SHORT} epochs")[0]
+            yield trained(graph, replace(accurate, epochs=SHORT), f"accurate, {SHORT} epochs")[0]
         yield best_answers(place, rates)
         if pykeen and place.type == "cpu":
             yield from by_pykeen(graph)
 
     return rates, timings()
-
-
-def _floor(moved: float, operations: float, copy: float, products: float) -> float:
-    """Return the seconds of whichever takes longer: they can go on at the same time."""
-    return max(moved / copy, operations / products)

@@ -5,12 +5,11 @@
 A row that is there is not trained again, so a table that was interrupted goes on where it was.
 """
 
-from __future__ import annotations
-
 import gc
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from itertools import groupby
 from math import isfinite
 from pathlib import Path
@@ -91,16 +90,14 @@ class Figures:
     device: str
 
     @classmethod
-    def of(cls, runs: Sequence[dict[str, Any]]) -> Figures:
+    def of(cls, runs: Sequence[dict[str, Any]]) -> "Figures":
         """Summarise the reports of some trainings that differ in their seed."""
-        test, footprint = ([run["metrics"]["test"] for run in runs], [run["footprint"] for run in runs])
-        mrr, first, third, tenth = (mean(each[key] for each in test) for key in ("mrr", "hits@1", "hits@3", "hits@10"))
-        seconds, g_co2 = (mean(each[key] for each in footprint) for key in ("seconds", "g_co2"))
-        epochs = mean(run["epochs"] for run in runs)
-        found = (mrr, first, third, tenth, seconds, g_co2, epochs)
-        if not all(map(isfinite, found)):
+        every = [{**run["metrics"]["test"], **run["footprint"], "epochs": run["epochs"]} for run in runs]
+        keys = ("mrr", "hits@1", "hits@3", "hits@10", "seconds", "g_co2", "epochs")
+        found = {key.replace("@", "_at_"): mean(each[key] for each in every) for key in keys}
+        if not all(map(isfinite, found.values())):
             raise ValueError("one of them is no number")
-        return cls(*found, len(runs), str(runs[0]["device"]))
+        return cls(**found, seeds=len(runs), device=str(runs[0]["device"]))
 
 
 @dataclass(frozen=True)
@@ -120,13 +117,13 @@ class Line:
 
     def cells(self) -> list[str]:
         """Return what the table shows in each column."""
-        found, printed = self.figures, self.row.printed
+        ours, printed = [MISSING] * 6, self.row.printed
         theirs = [figure(printed.mrr), f"{printed.minutes:,}", f"{printed.g_co2:,}"] if printed else [""] * 3
-        if found is None:
-            return [self.row.title, *[MISSING] * 6, *theirs]
-        shares = [figure(share) for share in (found.mrr, found.hits_at_1, found.hits_at_3, found.hits_at_10)]
-        shares[0] += MARK if self.differs else ""
-        return [self.row.title, *shares, f"{found.seconds:,.1f}", grams(found.g_co2), *theirs]
+        if found := self.figures:
+            ours = [figure(share) for share in (found.mrr, found.hits_at_1, found.hits_at_3, found.hits_at_10)]
+            ours[0] += MARK if self.differs else ""
+            ours += [f"{found.seconds:,.1f}", grams(found.g_co2)]
+        return [self.row.title, *ours, *theirs]
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything, for programs."""
@@ -141,9 +138,9 @@ class Line:
         }
 
     def __str__(self) -> str:
-        if self.figures is None:
-            return f"{self.row.name:<24}{f'not trained: {self.problem}' if self.problem else 'not trained'}"
         found = self.figures
+        if found is None:
+            return f"{self.row.name:<24}{f'not trained: {self.problem}' if self.problem else 'not trained'}"
         many = f"{found.seeds} seeds, " if found.seeds > 1 else ""
         cost = f"{found.epochs:.0f} epochs in {found.seconds:,.1f} s   {grams(found.g_co2)} g CO2"
         return f"{self.row.name:<24}MRR {figure(found.mrr)}   {many}{cost}"
@@ -158,20 +155,19 @@ def grams(amount: float) -> str:
     return f"{amount:.2g}" if amount < 10 else f"{amount:,.0f}"
 
 
-def table_rows(only: Iterable[str] = ()) -> list[Row]:
+def table_rows(only: Sequence[str] = ()) -> list[Row]:
     """Return the rows of the table in the paper's order, or those that one of the words names."""
     models = list(dict.fromkeys(settings[0].model for settings in PUBLISHED.values()))
     baselines = sorted(PUBLISHED, key=lambda name: models.index(PUBLISHED[name][0].model))
     names = [*baselines, *(name for name in NAMES if name in OWN)]
     rows = [Row(name, dataset) for dataset in DATASETS for name in names]
-    words = list(only)
-    for word in words:
+    for word in only:
         if not any(row.is_meant(word) for row in rows):
             raise InputError(
                 f"unknown row {word!r}, expected a dataset ({' or '.join(DATASETS)}), a recipe "
                 f"({' or '.join(names)}), or both, such as {rows[0].name}"
             )
-    return [row for row in rows if not words or any(map(row.is_meant, words))]
+    return [row for row in rows if not only or any(map(row.is_meant, only))]
 
 
 def missing(rows: Iterable[Row], folder: Path) -> list[Row]:
@@ -206,13 +202,10 @@ def filled(
     choose_device(device)
     with scratch_folder(folder / "row"):  # a folder that cannot be written is an error before anything is trained
         pass
-    graphs: dict[str, Graph] = {}
+    read = cache(read)
     for row in rows:
         try:
-            if row.dataset not in graphs:
-                graphs[row.dataset] = read(row.dataset)
-            seeds = SEEDS if row.recipe in OWN else 1
-            runs = repeated(graphs[row.dataset], row.recipe, seeds, device, watcher)
+            runs = repeated(read(row.dataset), row.recipe, SEEDS if row.recipe in OWN else 1, device, watcher)
         except (InputError, RuntimeError, MemoryError) as error:
             if not isinstance(error, InputError) and not is_out_of_memory(error):
                 raise
@@ -220,7 +213,8 @@ def filled(
         else:
             write_json_atomically(row.file(folder), {"commit": commit, "runs": runs})
             line = Line(row, Figures.of(runs))
-        _free_memory()
+        gc.collect()  # the next row finds as much memory as the first
+        torch.cuda.empty_cache()
         yield line
 
 
@@ -253,68 +247,51 @@ def trained(
 
 def commit() -> str | None:
     """Return the commit that this package is checked out from, if it is, and whether it was changed since."""
+    git = ["git", "-C", str(Path(__file__).parents[1])]
+    ask = partial(subprocess.check_output, text=True, stderr=subprocess.DEVNULL)
     try:
         # Asked for this very file too: the package may be installed inside a checkout of something else.
-        found, changes = _git("rev-parse", "HEAD:./__init__.py", "HEAD"), _git("status", "--porcelain", "--", ".")
+        found = ask([*git, "rev-parse", "HEAD:./__init__.py", "HEAD"])
+        changes = ask([*git, "status", "--porcelain", "--", "."])
     except (FileNotFoundError, subprocess.CalledProcessError):
         return None
     return found.split()[-1] + (" and changes" if changes else "")
 
 
-def _git(*words: str) -> str:
-    """Return what git says of the folder of this package."""
-    command = ["git", "-C", str(Path(__file__).parents[1]), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
-
-
 def as_text(lines: Iterable[Line]) -> str:
     """Return the table with aligned columns, a part for each dataset."""
-    lines = list(lines)
-    parts = []
-    for cells in _by_dataset(lines):
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        parts.append("\n".join(_aligned(row, widths) for row in cells))
-    return "\n\n".join([*parts, "\n".join(_notes(lines))]).rstrip()
+    return _parts(lines, _aligned, MARK)
 
 
 def as_markdown(lines: Iterable[Line]) -> str:
     """Return the table in Markdown, a part for each dataset."""
-    lines = list(lines)
-    parts = []
-    for first, *rest in _by_dataset(lines):
-        rows = [first, ["---"] * len(first), *rest]
-        parts.append("\n".join(f"| {' | '.join(row)} |" for row in rows))
-    notes = [note.replace(MARK, f"\\{MARK}") for note in _notes(lines)]
-    return "\n\n".join([*parts, "\n".join(notes)]).rstrip()
+    return _parts(lines, _in_pipes, f"\\{MARK}")
 
 
-def _by_dataset(lines: Iterable[Line]) -> Iterator[list[list[str]]]:
-    """Yield the cells of each dataset's part, the heading first."""
-    for dataset, some in groupby(lines, key=lambda line: line.row.dataset):
-        yield [[DATASETS[dataset], *COLUMNS], *(line.cells() for line in some)]
-
-
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Return words, and the MRR with its mark, to the left, and numbers to the right."""
-    left = [cell.ljust(width) for cell, width in zip(cells[:2], widths[:2], strict=True)]
-    right = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:], strict=True)]
-    return "  ".join([*left, *right]).rstrip()
-
-
-def _notes(lines: Sequence[Line]) -> list[str]:
-    """Return what a reader of these lines should know."""
-    notes = []
+def _parts(lines: Iterable[Line], shown: Callable[[list[list[str]]], Iterable[str]], mark: str) -> str:
+    """Return a part for each dataset, its heading first, and what a reader of these lines should know."""
+    lines, notes = list(lines), list[str]()
     if any(line.differs for line in lines):
-        notes.append(f"{MARK} differs from the paper's MRR by more than {f'{NEAR:g}'.removeprefix('0')}.")
+        notes.append(f"{mark} differs from the paper's MRR by more than {f'{NEAR:g}'.removeprefix('0')}.")
     if any(line.figures is None for line in lines):
         notes.append(f"{MISSING} not trained yet.")
     if devices := sorted({line.figures.device for line in lines if line.figures}):
         notes.append(f"Trained on {' or '.join(devices)}; the paper's minutes and grams are of a GTX 1080 Ti.")
-    return notes
+    parts = [
+        shown([[DATASETS[dataset], *COLUMNS], *(line.cells() for line in some)])
+        for dataset, some in groupby(lines, key=lambda line: line.row.dataset)
+    ]
+    return "\n\n".join("\n".join(part) for part in [*parts, notes]).rstrip()
 
 
-def _free_memory() -> None:
-    """Give back what a row took, so that the next finds as much as the first."""
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
+    """Yield lines with words, and the MRR with its mark, to the left, and numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, "<<" + ">" * len(COLUMNS[1:]), strict=True)
+        yield "  ".join(f"{cell:{side}{width}}" for cell, width, side in cells).rstrip()
+
+
+def _in_pipes(rows: list[list[str]]) -> Iterator[str]:
+    for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]):
+        yield f"| {' | '.join(row)} |"

@@ -1,7 +1,5 @@
 """The command `procrustes`: arguments → functions → a few lines of text, or JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from procrustes_kge.cli.app import run

@@ -1,7 +1,5 @@
 """The command's frame: which verbs there are, how each is loaded, and what an error becomes."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Sequence
@@ -20,6 +18,7 @@ VERBS = ("train", "evaluate", "predict", "export", "data", "bench")  # each a mo
 INTERRUPTED = 130  # the exit code after Ctrl-C
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: the GPU where there is one.")]
 RunFolder = Annotated[Path, typer.Argument(help="A folder that `procrustes train` wrote.", show_default=False)]
 
 

@@ -1,7 +1,5 @@
 """procrustes bench: measure this machine, or train and print the paper's table."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -11,20 +9,12 @@ import typer
 
 from procrustes_kge.bench.speed import Timing, speed as measured
 from procrustes_kge.bench.table import as_markdown, as_text, commit, filled, missing, read_line, table_rows
-from procrustes_kge.cli.app import Json, new_verb
-from procrustes_kge.cli.terminal import (
-    TerminalWatcher,
-    print_json,
-    read_with_bar,
-    say_line,
-    say_nothing,
-    warnings_as_notes,
-)
+from procrustes_kge.cli.app import Device, Json, new_verb
+from procrustes_kge.cli.terminal import TerminalWatcher, print_json, read_with_bar, say_unless, warnings_as_notes
 from procrustes_kge.errors import InputError
 from procrustes_kge.system.devices import choose_device
 
 verb = new_verb(name="bench", help="Measure this machine, or repeat the paper's table.", no_args_is_help=True)
-Device = Annotated[str, typer.Option(help="Cpu, cuda, cuda:1, or auto.")]
 
 
 @verb.command()
@@ -41,9 +31,8 @@ def speed(
     choose_device(device)
     source = read_with_bar(graph)
     rates, timings = measured(source, device, pykeen)
-    say = say_nothing if as_json else say_line
-    say(str(rates))
-    say(Timing.heading())
+    say = say_unless(as_json)
+    say(f"{rates}\n{Timing.heading()}")
     done = []
     for timing in timings:
         done.append(timing)
@@ -73,7 +62,7 @@ def table(
     rows = table_rows(only or ())
     lines = {row: read_line(row, folder) for row in rows}  # before any is trained: one may be damaged
     todo = [] if just_print else missing(rows, folder)
-    say = say_nothing if markdown or as_json else say_line
+    say = say_unless(markdown or as_json)
     with warnings_as_notes():
         for line in filled(todo, folder, device, commit(), read_with_bar, TerminalWatcher()) if todo else ():
             lines[line.row] = line

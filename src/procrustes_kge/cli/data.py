@@ -1,9 +1,7 @@
 """procrustes data: the datasets known by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Annotated, no_type_check
+from typing import Annotated, Any, no_type_check
 
 import typer
 
@@ -20,36 +18,31 @@ verb = new_verb(name="data", help="List the datasets known by name, or get one."
 @no_type_check  # typer asks for this type, and passes a context of the parent class
 def data(context: typer.Context, as_json: Json = False) -> None:
     """List the datasets known by name, with licence and citation; `data get NAME` fetches one."""
-    if not context.invoked_subcommand:
-        _list_datasets(as_json)
-
-
-def _list_datasets(as_json: bool) -> None:
-    known = list(datasets.DATASETS.values())
-    if as_json:
-        print_json(
-            {
-                each.name: {
-                    "summary": each.summary,
-                    "entities": each.entities,
-                    "relations": each.relations,
-                    "triples": dict(zip(SPLITS, each.triples, strict=True)),
-                    "address": each.archive.address if each.archive else None,
-                    "sha256": each.sha256,
-                    "local": datasets.is_local(each.name),
-                    "licence": each.licence,
-                    "citation": each.citation,
-                }
-                for each in known
-            }
-        )
+    if context.invoked_subcommand:
         return
-    for each in known:
+    if as_json:
+        print_json({each.name: _described(each) for each in datasets.DATASETS.values()})
+        return
+    for each in datasets.DATASETS.values():
         here = "here" if datasets.is_local(each.name) else "to download"
         print(
             f"{each.name:<14}{each.entities:>7,} entities {each.relations:>4} relations {sum(each.triples):>8,} triples"
             f"   {here}\n{'':14}{each.summary}\n{'':14}licence: {each.licence}\n{'':14}{each.citation}"
         )
+
+
+def _described(known: datasets.Dataset) -> dict[str, Any]:
+    return {
+        "summary": known.summary,
+        "entities": known.entities,
+        "relations": known.relations,
+        "triples": dict(zip(SPLITS, known.triples, strict=True)),
+        "address": known.archive.address if known.archive else None,
+        "sha256": known.sha256,
+        "local": datasets.is_local(known.name),
+        "licence": known.licence,
+        "citation": known.citation,
+    }
 
 
 @verb.command()

@@ -1,7 +1,5 @@
 """procrustes export: the entity vectors for other programs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """procrustes predict: answer one query."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,10 +1,7 @@
 """A flag for every setting of every method, made from the fields of the settings."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
-from dataclasses import fields
 from functools import wraps
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -14,37 +11,32 @@ import typer
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.training.recipes import METHODS, OWN, recipes_with
 
-_HOLDERS: list[Any] = [*METHODS.values(), *(model.Options for model in BASELINES.values())]
+# Of every method and model: the type of each setting, with its words. What has no words is no flag.
+_HINTS: list[dict[str, Any]] = [
+    {name: hint for name, hint in get_type_hints(kind, include_extras=True).items() if get_origin(hint) is Annotated}
+    for kind in (*METHODS.values(), *(model.Options for model in BASELINES.values()))
+]
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command one flag per field of any method's settings; those that are used arrive as `changes`."""
-    names = list(dict.fromkeys(field.name for kind in _HOLDERS for field in fields(kind) if field.name != "options"))
-    flags = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_flag(name)) for name in names
-    ]
-    own = [
-        parameter
-        for name, parameter in inspect.signature(command, eval_str=True).parameters.items()
-        if name != "changes"
-    ]
+    flags = {name: _flag(name) for hints in _HINTS for name in hints}
+    own = dict(inspect.signature(command, eval_str=True).parameters)
+    kind = own.pop("changes").kind
+    extra = [inspect.Parameter(name, kind, default=None, annotation=flag) for name, flag in flags.items()]
 
     @wraps(command)
     def wrapped(**values: Any) -> None:
-        chosen = {name: values.pop(name) for name in names}
+        chosen = {name: values.pop(name) for name in flags}
         command(**values, changes={name: value for name, value in chosen.items() if value is not None})
 
-    wrapped.__signature__ = inspect.Signature(own + flags)  # type: ignore[attr-defined]
+    wrapped.__signature__ = inspect.Signature([*own.values(), *extra])  # type: ignore[attr-defined]
     return wrapped
 
 
 def _flag(name: str) -> Any:
     """Return the flag of a setting: its values and words are those of every method that has it."""
-    hints = [
-        get_type_hints(kind, include_extras=True)[name]
-        for kind in _HOLDERS
-        if name in {field.name for field in fields(kind)}
-    ]
+    hints = [each[name] for each in _HINTS if name in each]
     kinds = [hint.__origin__ for hint in hints]
     kind, reading = kinds[0], dict[str, Any]()
     if get_origin(kind) is Literal:
@@ -52,15 +44,24 @@ def _flag(name: str) -> Any:
     elif get_origin(kind) in (Union, UnionType):
         words = _words(part for each in kinds for part in get_args(each) if get_origin(part) is Literal)
         kind, reading = str, {"parser": number_or_word, "metavar": "|".join(["NUMBER", *words])}
-    about = "; or ".join(dict.fromkeys(hint.__metadata__[0] for hint in hints))
     flag = "--" + name.replace("_", "-")
     option = typer.Option(
         f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
-        help=f"{about[0].upper()}{about[1:]}.",
+        help=" ".join(dict.fromkeys(sentence(hint.__metadata__[0]) for hint in hints)),
         rich_help_panel=f"Settings of {_recipes(name)}, where they differ from the recipe's own",
         **reading,
     )
     return Annotated[kind | None, option]
+
+
+def sentence(words: str) -> str:
+    """Return words as a sentence; a value that it begins with, such as `cpu, cuda` or `full: …`, stays as it is typed.
+
+    >>> sentence("size of a step"), sentence("cpu, cuda, or auto"), sentence("full: as many as fit")
+    ('Size of a step.', 'cpu, cuda, or auto.', 'full: as many as fit.')
+    """
+    is_value = words.split()[0][-1] in ",:"
+    return f"{words[0] if is_value else words[0].upper()}{words[1:]}."
 
 
 def number_or_word(text: str) -> int | str:

@@ -1,7 +1,5 @@
 """What a person sees in the terminal while the command works, and JSON for programs."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -15,7 +13,6 @@ from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progres
 
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.reading import read_graph
-from procrustes_kge.models.predictor import LinkPredictor
 from procrustes_kge.models.ranking import Evaluation, evaluate, figure
 from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
@@ -31,8 +28,9 @@ def say_line(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def say_nothing(_: str) -> None:
-    """Say nothing: the output is JSON."""
+def say_unless(quiet: bool) -> Callable[[str], None]:
+    """Return how to print lines; with `quiet`, where the output is JSON or a table, none is printed."""
+    return (lambda _: None) if quiet else say_line
 
 
 def read_with_bar(source: str, **options: Any) -> Graph:
@@ -58,8 +56,8 @@ def progress_bar(*columns: Any) -> Progress:
 class TerminalWatcher(Watcher):
     """Shows bars while an experiment learns and ranks, and says what came out of it."""
 
-    def __init__(self, say: Callable[[str], None] = say_nothing) -> None:
-        self.say = say
+    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+        self.say = say or say_unless(quiet=True)
 
     def learn(self, graph: Graph, settings: Settings, report: Report | None = None) -> Learned[Model]:
         """Learn, with a bar of epochs, loss, validation MRR and the time left."""
@@ -84,11 +82,19 @@ class TerminalWatcher(Watcher):
 
     def rank(self, model: Model, graph: Graph, split: str) -> Evaluation:
         """Rank a split, with a bar."""
-        return rank_with_bar(model, graph, split)
+        columns = TextColumn(f"ranking {split}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        with progress_bar(*columns) as bar:
+            task = bar.add_task("", total=None)
+            return evaluate(model, graph, split, lambda done, total: bar.update(task, completed=done, total=total))
 
     def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
         """Say what the training cost."""
-        self.say(cost_line(footprint, found.epochs))
+        memory = f"peak {footprint.peak_memory_mb:,.0f} MB"
+        if footprint.gpu_peak_memory_mb:
+            memory += f" + {footprint.gpu_peak_memory_mb:,.0f} MB GPU"
+        known = "estimated" if footprint.estimated else "measured"
+        energy = f"{footprint.kwh * 1000:.2g} Wh   {footprint.g_co2:.2g} g CO2 ({known}, {footprint.grid})"
+        self.say(f"fitted {found.epochs} epochs in {footprint.seconds:.1f} s   {memory}   {energy}")
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:
         """Say the figures of a split."""
@@ -105,24 +111,6 @@ def warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
-
-
-def rank_with_bar(model: LinkPredictor, graph: Graph, split: str) -> Evaluation:
-    """Rank a split, with a bar."""
-    with progress_bar(TextColumn(f"ranking {split}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()) as bar:
-        task = bar.add_task("", total=None)
-        return evaluate(model, graph, split, lambda done, total: bar.update(task, completed=done, total=total))
-
-
-def cost_line(footprint: Footprint, epochs: int) -> str:
-    """Return the closing line on what the training cost."""
-    memory = f"peak {footprint.peak_memory_mb:,.0f} MB"
-    if footprint.gpu_peak_memory_mb:
-        memory += f" + {footprint.gpu_peak_memory_mb:,.0f} MB GPU"
-    return (
-        f"fitted {epochs} epochs in {footprint.seconds:.1f} s   {memory}   {footprint.kwh * 1000:.2g} Wh   "
-        f"{footprint.g_co2:.2g} g CO2 ({'estimated' if footprint.estimated else 'measured'}, {footprint.grid})"
-    )
 
 
 def print_json(content: Any) -> None:

@@ -1,7 +1,5 @@
 """procrustes train: read a graph, learn it, rank the held-out triples, save a run folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,19 +7,12 @@ import typer
 
 from procrustes_kge.cli.app import Json, new_verb
 from procrustes_kge.cli.settings_flags import with_settings
-from procrustes_kge.cli.terminal import (
-    TerminalWatcher,
-    print_json,
-    read_with_bar,
-    say_line,
-    say_nothing,
-    warnings_as_notes,
-)
+from procrustes_kge.cli.terminal import TerminalWatcher, print_json, read_with_bar, say_unless, warnings_as_notes
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.runs.experiment import Experiment, experiment
+from procrustes_kge.runs.experiment import Run, experiment
 from procrustes_kge.runs.store import check_target, save
 from procrustes_kge.system.footprint import grid_intensity
 from procrustes_kge.training.budget import parse_size, parse_time, plan
@@ -34,14 +25,9 @@ verb = new_verb()
 Source = Annotated[
     str, typer.Argument(help="A dataset's name, a file of triples, or a folder with train, valid and test files.")
 ]
-RecipeName = Annotated[
-    str | None,
-    typer.Option(
-        "--recipe",
-        help=f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(baseline_recipes())}.",
-        show_default=f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given",
-    ),
-]
+_RECIPES = f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(baseline_recipes())}."
+_DEFAULT = f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given"
+RecipeName = Annotated[str | None, typer.Option("--recipe", help=_RECIPES, show_default=_DEFAULT)]
 Grid = Annotated[str | None, typer.Option(help="g CO2 per kWh, or a country such as FRA.", show_default="world")]
 
 
@@ -83,7 +69,7 @@ def train(
     source = read_with_bar(graph, separator=separator, header=header, valid=valid, test=test, seed=split_seed)
     folder = out or Path("runs", source.name or "graph")
     check_target(folder)
-    say = say_nothing if as_json else say_line
+    say = say_unless(as_json)
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
@@ -123,7 +109,7 @@ def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:
 
 def _experiment(
     graph: Graph, settings: Settings, recipe_name: str, grid: str | None, watcher: TerminalWatcher, folder: Path
-) -> Experiment:
+) -> Run:
     """Train and rank; where training diverges, save the last good weights and say so."""
     try:
         return experiment(graph, settings, recipe_name, grid=grid, watcher=watcher)

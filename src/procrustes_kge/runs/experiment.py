@@ -1,29 +1,34 @@
 """An experiment: learn, measure, rank and report. The command, the tables and the benchmarks all train through here."""
 
-from __future__ import annotations
-
+import platform
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from procrustes_kge.graphs.graph import Graph
+import numpy as np
+import torch
+
+from procrustes_kge.graphs.graph import SPLITS, Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
-from procrustes_kge.models.ranking import Evaluation, evaluate
-from procrustes_kge.runs.report import build_report
+from procrustes_kge.models.ranking import PROTOCOL, Evaluation, evaluate
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.footprint import Footprint, measure
+from procrustes_kge.system.machine import processor_name
 from procrustes_kge.training.loop import Learned, Report
-from procrustes_kge.training.recipes import Settings, learned
+from procrustes_kge.training.recipes import METHODS, Settings, learned, values_of
+from procrustes_kge.version import __version__
 
 Model = Procrustes | TrainedBaseline
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A model, and the report that its run folder holds."""
+class Run:
+    """What an experiment leaves behind, and a run folder holds."""
 
     model: Model
+    graph: Graph | None
+    settings: Settings | None
     report: dict[str, Any]
 
 
@@ -47,7 +52,7 @@ def experiment(
     splits: Iterable[str] = ("valid", "test"),
     grid: str | float | None = None,
     watcher: Watcher | None = None,
-) -> Experiment:
+) -> Run:
     """Learn once, measure the learning alone, rank the splits that have triples, and report."""
     watcher, device = watcher or Watcher(), choose_device(settings.device)
     with measure(grid, device) as meter:
@@ -56,8 +61,49 @@ def experiment(
     metrics = {}
     for split in splits:
         if len(graph.split(split)):
-            metrics[split] = watcher.rank(found.model, graph, split)
-            watcher.on_ranked(split, metrics[split])
-    report = build_report(graph, settings, found.epochs, metrics, meter.footprint, device, recipe)
-    report["curve"] = [asdict(point) for point in found.curve]
-    return Experiment(found.model, report)
+            evaluation = watcher.rank(found.model, graph, split)
+            watcher.on_ranked(split, evaluation)
+            metrics[split] = evaluation.as_dict()
+    report = {
+        **_described(graph, settings, recipe),
+        "epochs": found.epochs,
+        "metrics": metrics,
+        "protocol": PROTOCOL,
+        "footprint": meter.footprint.as_dict(),
+        "device": device_name(device),
+        "versions": {
+            "procrustes-kge": __version__,
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+        "curve": [asdict(point) for point in found.curve],
+    }
+    return Run(found.model, graph, settings, report)
+
+
+def _described(graph: Graph, settings: Settings, recipe: str | None) -> dict[str, Any]:
+    """Return the part of a report that is known before anything is learned."""
+    return {
+        "dataset": graph.name,
+        "checksum": graph.checksum,
+        "entities": len(graph.entities),
+        "relations": len(graph.relations),
+        "triples": {split: len(graph.split(split)) for split in SPLITS},
+        "notes": [*graph.notes, *graph.remarks()],
+        "model": getattr(settings, "model", "procrustes"),
+        "recipe": recipe,
+        "method": method_name(settings),
+        "settings": values_of(settings),
+        "seed": settings.seed,
+    }
+
+
+def method_name(settings: Settings) -> str:
+    """Return the name of the method that settings belong to."""
+    return next(name for name, kind in METHODS.items() if type(settings) is kind)
+
+
+def device_name(device: torch.device) -> str:
+    """Return the product name of a device."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()

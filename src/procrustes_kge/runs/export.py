@@ -1,7 +1,5 @@
 """The entity vectors with their names, in formats that other programs read."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -9,12 +7,11 @@ import numpy as np
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
-from procrustes_kge.models.baselines.trained import TrainedBaseline
-from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.runs.experiment import Model
 from procrustes_kge.system.files import explain_write_errors, scratch_folder, write_names
 
 
-def export(model: Procrustes | TrainedBaseline, path: str | Path, kind: str | None = None) -> list[Path]:
+def export(model: Model, path: str | Path, kind: str | None = None) -> list[Path]:
     """Write the entity vectors with their names, and return the files: a .npy has its names in a .txt beside it.
 
     Without a kind, the path's suffix says it: .npy, .parquet, or .vec and .txt for word2vec.
@@ -59,10 +56,8 @@ def _export_parquet(scratch: Path, name: str, table: np.ndarray, names: Vocabula
     columns = {"name": list(names)}
     if names.labels:
         columns["label"] = [names.label(row) for row in range(len(names))]
-    frame = polars.DataFrame(columns).with_columns(
-        vector=polars.Series(table, dtype=polars.Array(polars.Float32, table.shape[1]))
-    )
-    frame.write_parquet(scratch / name)
+    vectors = polars.Series(table, dtype=polars.Array(polars.Float32, table.shape[1]))
+    polars.DataFrame(columns).with_columns(vector=vectors).write_parquet(scratch / name)
     return [scratch / name]
 
 

@@ -8,23 +8,23 @@ triples.safetensors  train, valid and test as ids
 report.json          dataset, settings, metrics, learning curve, footprint, versions
 """
 
-from __future__ import annotations
-
 import difflib
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
+from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.models.baselines import BASELINES, baseline, build
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes, both_ways
-from procrustes_kge.runs.report import method_name
+from procrustes_kge.runs.experiment import Model, Run, method_name
 from procrustes_kge.system.files import (
     explain_write_errors,
     nearest_folder,
@@ -39,29 +39,12 @@ from procrustes_kge.training.recipes import METHODS, Settings, settings_of, valu
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 
 FORMAT = 4
-FILES = {
-    "settings.json",
-    "model.safetensors",
-    "entities.txt",
-    "relations.txt",
-    "labels.json",
-    "triples.safetensors",
-    "report.json",
-}
-
-
-@dataclass(frozen=True)
-class Run:
-    """What a run folder holds."""
-
-    model: Procrustes | TrainedBaseline
-    graph: Graph | None
-    settings: Settings | None
-    report: dict[str, Any]
+FILES = {"settings.json", "labels.json", "report.json", "entities.txt", "relations.txt"}
+FILES |= {"model.safetensors", "triples.safetensors"}
 
 
 def save(
-    model: Procrustes | TrainedBaseline,
+    model: Model,
     folder: str | Path,
     graph: Graph | None = None,
     settings: Settings | None = None,
@@ -91,7 +74,7 @@ def save(
     with scratch_folder(target) as scratch:
         fresh, old = scratch / "fresh", scratch / "old"
         fresh.mkdir()
-        _write(fresh, model, graph, settings, report or {}, relations)
+        _write(fresh, Run(model, graph, settings, dict(report or {})), relations)
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             if target.exists():
@@ -107,52 +90,33 @@ def check_target(folder: str | Path) -> None:
     """Refuse a place where no run folder can be written, before any work is done."""
     target = Path(folder)
     with explain_write_errors(target):
-        there = target.exists() or target.is_symlink()
-        if there and not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
-            raise InputError(
-                f"{target}: exists and is not a run folder, so it is not overwritten; choose another --out"
-            )
-        if there and (guests := _guests(target)):
-            raise InputError(f"{target}: holds {guests[0]} too, which replacing it would delete; choose another --out")
-        if there and Path.cwd().is_relative_to(target.resolve()):
-            raise InputError(f"{target}: you are inside this folder, so it is not replaced; choose another --out")
-        parent = nearest_folder(target)
-        try:
-            tempfile.TemporaryDirectory(dir=parent).cleanup()  # permissions do not say all
-        except OSError:
-            raise InputError(
-                f"{target}: {parent} is not a folder that can be written to; choose another --out"
-            ) from None
+        if problem := _problem(target):
+            raise InputError(f"{target}: {problem}; choose another --out")
 
 
-def _names(named: Graph | Procrustes | TrainedBaseline) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _problem(target: Path) -> str | None:
+    if target.exists() or target.is_symlink():
+        is_run = all((target / name).is_file() for name in ("settings.json", "model.safetensors"))
+        if not (target.is_dir() and (is_run or not any(target.iterdir()))):
+            return "exists and is not a run folder, so it is not overwritten"
+        if guests := sorted(file.name for file in target.iterdir() if file.name not in FILES):
+            return f"holds {guests[0]} too, which replacing it would delete"
+        if Path.cwd().is_relative_to(target.resolve()):
+            return "you are inside this folder, so it is not replaced"
+    parent = nearest_folder(target)
+    try:
+        tempfile.TemporaryDirectory(dir=parent).cleanup()  # permissions do not say all
+    except OSError:
+        return f"{parent} is not a folder that can be written to"
+    return None
+
+
+def _names(named: Graph | Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return named.entities.names, named.relations.names
 
 
-def _is_run(folder: Path) -> bool:
-    return (folder / "settings.json").is_file() and (folder / "model.safetensors").is_file()
-
-
-def _siblings(folder: Path) -> list[Path]:
-    """Return the folders beside this one that have similar names."""
-    parent = folder.parent
-    names = [each.name for each in parent.iterdir() if each.is_dir()] if parent.is_dir() else []
-    return [parent / name for name in difflib.get_close_matches(folder.name, names)]
-
-
-def _guests(folder: Path) -> list[str]:
-    """Return the files of a folder that are no part of a run folder."""
-    return sorted(file.name for file in folder.iterdir() if file.name not in FILES)
-
-
-def _write(
-    folder: Path,
-    model: Procrustes | TrainedBaseline,
-    graph: Graph | None,
-    settings: Settings | None,
-    report: Mapping[str, Any],
-    relations: bool,
-) -> None:
+def _write(folder: Path, run: Run, relations: bool) -> None:
+    model, graph, settings = run.model, run.graph, run.settings
     about = {
         "format": FORMAT,
         "model": model.name if isinstance(model, TrainedBaseline) else "procrustes",
@@ -170,7 +134,7 @@ def _write(
     tensors = {name: table.cpu().contiguous() for name, table in tables.items() if name not in left_out}
     _save_tensors(tensors, folder / "model.safetensors")
     write_json(folder / "settings.json", about)
-    write_json(folder / "report.json", report)
+    write_json(folder / "report.json", run.report)
     write_names(folder / "entities.txt", model.entities)
     write_names(folder / "relations.txt", model.relations)
     if model.entities.labels:
@@ -183,18 +147,15 @@ def _write(
         file.chmod((folder / "settings.json").stat().st_mode)
 
 
-def _save_tensors(tensors: dict[str, torch.Tensor], path: Path) -> None:
+def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     """Write tensors; a failure is an OSError, as for any other file."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
     try:
-        save_file(tensors, path)
-    except SafetensorError as error:
+        safetensors.torch.save_file(tensors, path)
+    except safetensors.SafetensorError as error:
         raise OSError(str(error)) from error
 
 
-def load(folder: str | Path) -> Procrustes | TrainedBaseline:
+def load(folder: str | Path) -> Model:
     """Return the model of a run folder."""
     return load_run(folder).model
 
@@ -203,21 +164,18 @@ def load_run(folder: str | Path) -> Run:
     """Return all that a run folder holds; refuse one that is missing, damaged or of another version."""
     source = Path(folder)
     if not source.is_dir():
-        others = [
-            str(each) for each in (Path("runs", source.name), *_siblings(source)) if (each / "settings.json").is_file()
-        ]
+        beside = [each.name for each in source.parent.iterdir() if each.is_dir()] if source.parent.is_dir() else []
+        near = (source.parent / name for name in difflib.get_close_matches(source.name, beside))
+        others = [each for each in (Path("runs", source.name), *near) if (each / "settings.json").is_file()]
         hint = f"did you mean {others[0]}?" if others else "`procrustes train` makes one"
         raise InputError(f"{source}: no such run folder; {hint}")
     if not (source / "settings.json").is_file():
         raise InputError(f"{source}: not a run folder, it has no settings.json; give one that `procrustes train` wrote")
-    from safetensors import SafetensorError
-
     try:
         about = read_json(source / "settings.json")
-        ours = about.get("format") == FORMAT and about.get("model") in ("procrustes", *BASELINES)
-        if ours:
+        if about.get("format") == FORMAT and about.get("model") in ("procrustes", *BASELINES):
             return _read(source, about)
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+    except (OSError, safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise InputError(f"{source}: damaged or truncated ({reason}); train again or restore it from a copy") from error
     seen = f"format {about.get('format')} of model {about.get('model')!r}"
@@ -226,61 +184,58 @@ def load_run(folder: str | Path) -> Run:
 
 
 def _read(source: Path, about: dict[str, Any]) -> Run:
-    from safetensors.torch import load_file
-
     labels = read_json(source / "labels.json") if (source / "labels.json").exists() else None
     entities = Vocabulary(read_names(source / "entities.txt"), "entity", labels)
     relations = Vocabulary(read_names(source / "relations.txt"), "relation")
     # Copied, since the file aligns them as no allocator does, and a product may round by its alignment.
-    tensors = {name: tensor.clone() for name, tensor in load_file(source / "model.safetensors").items()}
+    loaded = safetensors.torch.load_file(source / "model.safetensors")
+    tensors = {name: tensor.clone() for name, tensor in loaded.items()}
     if about["model"] == "procrustes":
         _check_tables(tensors, len(entities), len(relations))
     graph = None
     if (source / "triples.safetensors").exists():
-        triples = load_file(source / "triples.safetensors")
+        triples = safetensors.torch.load_file(source / "triples.safetensors")
         train, valid, test = (triples[split] for split in SPLITS)
         _check_ids(triples, len(entities), len(relations))
         graph = Graph(about["graph"], entities, relations, train, valid, test)
-    settings, report = _settings(about["method"], about["settings"]), read_json(source / "report.json")
+    method, values = about["method"], about["settings"]
+    if (method is None) != (values is None) or method not in (None, *METHODS):
+        raise ValueError(f"settings.json has a method {method!r}, which this version does not know")
+    settings, report = settings_of(method, values) if method else None, read_json(source / "report.json")
+    names = graph or Graph("", entities, relations, *(torch.empty(0, 3, dtype=torch.int64),) * 3)
     if about["model"] in BASELINES:
-        empty = Graph("", entities, relations, *(torch.empty(0, 3, dtype=torch.int64),) * 3)
-        options = baseline(about["model"]).Options(**about["options"])
-        module = build(about["model"], graph or empty, options)
-        try:
-            module.load_state_dict(tensors)
-        except RuntimeError as error:  # PyTorch's word for tables that are missing or do not fit
-            raise ValueError(" ".join(str(error).split())) from None
-        model = TrainedBaseline(about["model"], options, entities, relations, module.eval())
-        return Run(model, graph, settings, report)
-    scales = tensors["scales"] if about["scale"] else None
-    kept = "rotations" in tensors or about["method"] == "contrast"
-    translations = tensors["translations"] if about["translate"] and kept else None
-    if "rotations" in tensors:
-        rotations = tensors["rotations"]
-    elif graph is not None:
-        rotations, translations = _restored(tensors["vectors"], graph, settings, about, translations, scales)
-    else:
+        return Run(_read_baseline(tensors, about, names), graph, settings, report)
+    if graph is None and "rotations" not in tensors:
         raise ValueError("neither the relations are there nor the triples that they are computed from")
-    return Run(
-        Procrustes(entities, relations, tensors["vectors"], rotations, translations, scales), graph, settings, report
-    )
+    return Run(_read_procrustes(tensors, about, names, settings), graph, settings, report)
 
 
-def _restored(
-    vectors: torch.Tensor,
-    graph: Graph,
-    settings: Settings | None,
-    about: dict[str, Any],
-    translations: torch.Tensor | None,
-    scales: torch.Tensor | None,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return rotations and translations computed from the entities and the training triples."""
-    if isinstance(settings, ContrastSettings) and settings.relations == "step":
-        groups = settings.groups
-        return restore_contrasted_relations(vectors, graph, groups, translations, scales), translations
-    if isinstance(settings, ContrastSettings):  # by Eq. 3 too, of vectors that were not translated; its own b are kept
-        return restore_relations(vectors, graph, translate=False)[0], translations
-    return restore_relations(vectors, graph, about["translate"])
+def _read_baseline(tensors: dict[str, Tensor], about: dict[str, Any], graph: Graph) -> TrainedBaseline:
+    name, options = about["model"], baseline(about["model"]).Options(**about["options"])
+    module = build(name, graph, options)
+    try:
+        module.load_state_dict(tensors)
+    except RuntimeError as error:  # PyTorch's word for tables that are missing or do not fit
+        raise ValueError(" ".join(str(error).split())) from None
+    return TrainedBaseline(name, options, graph.entities, graph.relations, module.eval())
+
+
+def _read_procrustes(
+    tensors: dict[str, Tensor], about: dict[str, Any], graph: Graph, settings: Settings | None
+) -> Procrustes:
+    """Return our model; relations that were left out are computed from the entities and the training triples."""
+    vectors, rotations, translations = tensors["vectors"], tensors.get("rotations"), None
+    scales = tensors["scales"] if about["scale"] else None
+    if about["translate"] and (rotations is not None or isinstance(settings, ContrastSettings)):
+        translations = tensors["translations"]
+    if rotations is None:
+        if not isinstance(settings, ContrastSettings):
+            rotations, translations = restore_relations(vectors, graph, about["translate"])
+        elif settings.relations == "step":
+            rotations = restore_contrasted_relations(vectors, graph, settings.groups, translations, scales)
+        else:  # by Eq. 3 too, of vectors that were not translated; its own b are kept
+            rotations, _ = restore_relations(vectors, graph, translate=False)
+    return Procrustes(graph.entities, graph.relations, vectors, rotations, translations, scales)
 
 
 def _follows_from_vectors(model: Procrustes) -> bool:
@@ -294,16 +249,7 @@ def _follows_from_vectors(model: Procrustes) -> bool:
     return torch.allclose(backwards, model.translations, atol=1e-4)
 
 
-def _settings(method: str | None, values: dict[str, Any] | None) -> Settings | None:
-    """Return settings as they were saved; refuse an unknown method or field."""
-    if method is None and values is None:
-        return None
-    if method not in METHODS or values is None:
-        raise ValueError(f"settings.json has a method {method!r}, which this version does not know")
-    return settings_of(method, values)
-
-
-def _check_tables(tensors: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
+def _check_tables(tensors: Mapping[str, Tensor], entities: int, relations: int) -> None:
     """Refuse tables that do not fit the names or each other."""
     segments, width = tensors["vectors"].shape[1:] if tensors["vectors"].ndim == 3 else (1, 1)
     expected = {
@@ -318,7 +264,7 @@ def _check_tables(tensors: Mapping[str, torch.Tensor], entities: int, relations:
             raise ValueError(f"{seen} for {entities:,} names of entities and {relations:,} of relations")
 
 
-def _check_ids(splits: Mapping[str, torch.Tensor], entities: int, relations: int) -> None:
+def _check_ids(splits: Mapping[str, Tensor], entities: int, relations: int) -> None:
     """Refuse triples of ids that have no name."""
     names = torch.tensor([entities, relations, entities])
     for split, triples in splits.items():
