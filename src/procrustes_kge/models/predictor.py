@@ -9,6 +9,9 @@ from torch import Tensor
 
 from procrustes_kge.graphs.graph import Graph
 
+Candidates = Int[Tensor, "b k"] | None  # entities to score for each query; None: all
+Scores = Float[Tensor, "b n"]
+
 
 @runtime_checkable
 class LinkPredictor(Protocol):
@@ -20,7 +23,5 @@ class LinkPredictor(Protocol):
     def query(self, encoded: Any, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return the point where the answer to each query should lie."""
 
-    def scores(
-        self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
+    def scores(self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         """Return how well each entity, or each given candidate, answers each query: higher is better."""

@@ -154,10 +154,7 @@ class Evaluation:
 
 
 def evaluate(
-    model: LinkPredictor,
-    graph: Graph,
-    split: str = "test",
-    progress: Callable[[int, int], None] | None = None,
+    model: LinkPredictor, graph: Graph, split: str = "test", progress: Callable[[int, int], None] | None = None
 ) -> Evaluation:
     """Rank every triple of a split from both sides among all entities, known answers of all splits left out."""
     triples = graph.split(split)
@@ -226,10 +223,7 @@ def rank(
 
 
 def count_places(
-    scores: Float[Tensor, "b n"],
-    answers: Int[Tensor, " b"],
-    rows: Int[Tensor, " found"],
-    known: Int[Tensor, " found"],
+    scores: Float[Tensor, "b n"], answers: Int[Tensor, " b"], rows: Int[Tensor, " found"], known: Int[Tensor, " found"]
 ) -> Int[Tensor, "b 3"]:
     """Return for each answer how many candidates score higher, how many equal (itself included), and how many are.
 

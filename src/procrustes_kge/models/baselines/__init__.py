@@ -7,13 +7,11 @@ from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.a2n import A2N
 from procrustes_kge.models.baselines.bilinear import ComplEx, DistMult, QuatE, TuckER
 from procrustes_kge.models.baselines.convolution import ConvE, InteractE
-from procrustes_kge.models.baselines.embedded import Baseline
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.embedded import Baseline, ModelOptions
+from procrustes_kge.models.baselines.geometric import OTE, RotatE, RotH, TransE
+from procrustes_kge.models.baselines.layers import RandomSource
 from procrustes_kge.models.baselines.rgcn import RGCN
-from procrustes_kge.models.baselines.rotation import OTE, RotatE, RotH
 from procrustes_kge.models.baselines.sacn import SACN
-from procrustes_kge.models.baselines.translation import TransE
 
 BASELINES: dict[str, type[Baseline]] = {
     "transe": TransE,

@@ -13,11 +13,9 @@ from torch.nn.functional import embedding_bag
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.linalg import run_sum, starts
-from procrustes_kge.models.baselines.embedded import Encoded, rows
-from procrustes_kge.models.baselines.layers import Dropout, Linear
+from procrustes_kge.models.baselines.embedded import Encoded, ModelOptions, rows
+from procrustes_kge.models.baselines.layers import Dropout, Linear, RandomSource
 from procrustes_kge.models.baselines.neighbours import GraphNetwork, arrivals
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
 
 NOT_SEEN = -1e30  # likeness of padding; not −∞: that less itself, where all is padding, is no number
 NEIGHBOURS_IN_TILE = 16  # most entities have fewer, some have hundreds
@@ -44,8 +42,6 @@ class A2N(GraphNetwork):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        """Options of A2N."""
-
         max_neighbours: Annotated[int, "most neighbours looked at; a GPU reserves as many for each query"] = 200
         edge_dropout: Annotated[float, "share of the neighbours left out in training"] = 0.0  # differs by graph
         query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph

@@ -13,10 +13,8 @@ from torch.nn.functional import conv2d, pad
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.baselines.embedded import Baseline, Encoded, rows
-from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Dropout2d, Filters, Linear
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, rows
+from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Dropout2d, Filters, Linear, RandomSource
 from procrustes_kge.validation import check_divides, check_odd
 
 
@@ -46,18 +44,12 @@ class Convolved(Baseline):
         super().__init__(graph, options, random)
         self.biases = nn.Parameter(torch.zeros(len(graph.entities)))
         self.features = nn.Sequential(
-            ChannelNorm(channels),
-            Dropout(options.input_dropout, random),
-            convolution,
-            ChannelNorm(maps[0]),
-            nn.ReLU(),
-            Dropout2d(options.feature_dropout, random),
+            *(ChannelNorm(channels), Dropout(options.input_dropout, random), convolution),
+            *(ChannelNorm(maps[0]), nn.ReLU(), Dropout2d(options.feature_dropout, random)),
         )
         self.projection = nn.Sequential(
-            Linear(prod(maps), options.dim, random),
-            Dropout(options.query_dropout, random),
-            nn.BatchNorm1d(options.dim),
-            nn.ReLU(),
+            *(Linear(prod(maps), options.dim, random), Dropout(options.query_dropout, random)),
+            *(nn.BatchNorm1d(options.dim), nn.ReLU()),
         )
         self.draw_tables()
 
@@ -82,8 +74,6 @@ class ConvE(Convolved):
 
     @dataclass(frozen=True)
     class Options(ConvolvedOptions):
-        """Options of ConvE."""
-
         height: Annotated[int, "rows of a head's half of the image"] = 10  # 200 numbers make an image of 20 by 20
 
         def __post_init__(self) -> None:
@@ -108,8 +98,6 @@ class InteractE(Convolved):
 
     @dataclass(frozen=True)
     class Options(ConvolvedOptions):
-        """Options of InteractE."""
-
         permutations: Annotated[int, "images of a query, each in another order"] = 1  # each costs as much again
 
         def __post_init__(self) -> None:

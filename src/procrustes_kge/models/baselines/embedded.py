@@ -7,7 +7,8 @@ for the tails of relation r, r + R for its heads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 import torch
 from jaxtyping import Float, Int
@@ -15,10 +16,33 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.layers import RandomSource
+from procrustes_kge.models.predictor import Candidates, Scores
+from procrustes_kge.validation import check_choices, check_divides, check_range, check_whole
 
 ALIGNED = 8
+Ids = Int[Tensor, " b"]  # of each query of a batch
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What a model is; settings of training say how it learns. A model adds fields of its own, and checks of them."""
+
+    dim: Annotated[int, "numbers in an entity's vector"] = 200  # as ConvE, TuckER, InteractE and SACN have it
+
+    parts: ClassVar[int | str] = 1  # into how many a vector is cut, or the option that says so
+    cut_into: ClassVar[str] = ""  # what they are called
+
+    def __post_init__(self) -> None:
+        """Refuse words that are unknown, counts below one, numbers out of range, and vectors that cannot be cut."""
+        check_choices(self)
+        hints = get_type_hints(type(self))
+        check_whole(self, [field.name for field in fields(self) if hints[field.name] is int], least=1)
+        for name in (field.name for field in fields(self) if hints[field.name] is float):
+            check_range(self, name, 0.99 if name.endswith("_dropout") else 1000, above=name == "init_std")
+        option = self.parts if isinstance(self.parts, str) else None
+        parts = getattr(self, option or "parts")
+        check_divides(self.dim, parts, self.cut_into.format(parts), option)
 
 
 class Encoded(NamedTuple):
@@ -78,15 +102,11 @@ class Baseline(nn.Module):
         """Return the vector of each query."""
         raise NotImplementedError
 
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
+    def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         """Return q · t, plus the bias of t where there is one; models that measure distances override it."""
         return dot(queries, encoded, candidates)
 
-    def factors(
-        self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], tails: Int[Tensor, " b"]
-    ) -> list[Float[Tensor, "b _"]]:
+    def factors(self, encoded: Encoded, heads: Ids, relations: Ids, tails: Ids) -> list[Float[Tensor, "b _"]]:
         """Return the numbers of a triple that a regulariser keeps small."""
         return [rows(encoded.entities, heads), rows(encoded.relations, relations), rows(encoded.entities, tails)]
 
@@ -97,9 +117,7 @@ def rows(table: Float[Tensor, "n ..."], ids: Int[Tensor, "*shape"]) -> Float[Ten
     return embedding(ids, table) if table.ndim > 1 else embedding(ids, table[:, None]).squeeze(-1)
 
 
-def dot(
-    queries: Float[Tensor, "b d"], encoded: Encoded, candidates: Int[Tensor, "b k"] | None = None
-) -> Float[Tensor, "b _"]:
+def dot(queries: Float[Tensor, "b d"], encoded: Encoded, candidates: Candidates = None) -> Float[Tensor, "b _"]:
     """Return q · t, plus the bias of t where there is one."""
     if candidates is None:
         products, biases = (queries @ aligned(encoded.entities).T)[:, : len(encoded.entities)], encoded.biases

@@ -12,12 +12,9 @@ from torch import Tensor, nn
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.queries import Queries, group_by_query
 from procrustes_kge.linalg import bag_sum, starts, tiled
-from procrustes_kge.models.baselines.embedded import Encoded, rows
-from procrustes_kge.models.baselines.layers import Dropout
+from procrustes_kge.models.baselines.embedded import Encoded, ModelOptions, rows
+from procrustes_kge.models.baselines.layers import Dropout, RandomSource
 from procrustes_kge.models.baselines.neighbours import GraphNetwork, weighted_sum
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
-from procrustes_kge.validation import check_divides
 
 WIDEST_BLOCK = 24  # numbers in a joined block, at most: 20 for the usual 5
 QUERIES_IN_TILE = 64  # tall enough for a good product, short enough that directions of few triples waste little
@@ -32,17 +29,12 @@ class RGCN(GraphNetwork):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        """Options of R-GCN."""
-
         layers: Annotated[int, "how many edges away a neighbour may be"] = 2  # the paper's
         blocks: Annotated[int, "equal parts of a vector that a relation maps each on its own"] = 100  # the paper's
         edge_dropout: Annotated[float, "share of the edges left out in training"] = 0.0  # differs by graph
         query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
         inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True  # as ConvE and later
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_divides(self.dim, self.blocks, f"{self.blocks} blocks", "blocks")
+        parts, cut_into = "blocks", "{} blocks"
 
     senders: Int[Tensor, " arrivals"]  # query after query
     offsets: Int[Tensor, " rows_and_one"]  # where the senders of each query start

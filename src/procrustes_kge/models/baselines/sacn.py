@@ -11,11 +11,9 @@ from torch import Tensor, nn
 
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.linalg import cut, run_sum
-from procrustes_kge.models.baselines.embedded import Encoded, rows
-from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Filters, Linear
+from procrustes_kge.models.baselines.embedded import Encoded, ModelOptions, rows
+from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Filters, Linear, RandomSource
 from procrustes_kge.models.baselines.neighbours import GraphNetwork, arrivals, weighted_sum
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
 from procrustes_kge.validation import check_odd
 
 NEIGHBOURS_IN_SUM = 64  # that are added up at once: few entities have more, and one of FB15k-237 has 7,614
@@ -26,8 +24,6 @@ class SACN(GraphNetwork):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        """Options of SACN."""
-
         input_dim: Annotated[int, "numbers in an entity's vector before its neighbours are added"] = 100  # the paper's
         kernel: Annotated[int, "numbers side by side that a filter looks at"] = 3  # as ConvE
         filters: Annotated[int, "how many filters look over head and relation"] = 32  # as ConvE

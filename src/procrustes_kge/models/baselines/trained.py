@@ -11,8 +11,8 @@ from torch import Tensor
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.models.answers import Answering
-from procrustes_kge.models.baselines.embedded import Baseline, Encoded
-from procrustes_kge.models.baselines.options import ModelOptions
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions
+from procrustes_kge.models.predictor import Candidates, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +42,6 @@ class TrainedBaseline(Answering):
         """Return the vector of each query."""
         return self.module.query(encoded, heads, relations)
 
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
+    def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         """Return how well each entity, or each given candidate, answers each query."""
         return self.module.scores(encoded, queries, candidates)
