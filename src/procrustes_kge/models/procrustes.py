@@ -11,8 +11,7 @@ from torch import Tensor
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.linalg import tiled
-from procrustes_kge.models.answers import Answering
-from procrustes_kge.models.predictor import Candidates, Scores
+from procrustes_kge.models.predictor import Answering, Candidates, Scores
 
 ROWS_PER_PRODUCT = 16  # queries of one direction that are rotated together
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -155,15 +155,13 @@ class A2N(GraphNetwork):
         strips = slots * many // most
         lengths = ((slots + 1) * many // most - strips).clamp_min(1)
         if self.training:
-            begun, drawn = (self._drawn(like.shape, device) for like in (counts, lengths))
+            random: dict[str, Any] = {"device": device, "generator": self.random.on(device)}
+            begun, drawn = (torch.randint(2**40, each.shape, **random) for each in (counts, lengths))
             picked = (begun[queries, None] + strips + drawn % lengths) % many.clamp_min(1)
         else:
             picked = strips + lengths // 2
         places, present = torch.where(many > most, picked, slots), slots < many.clamp_max(most)
         return Seen(places, present, queries, offsets)
-
-    def _drawn(self, shape: torch.Size, device: torch.device) -> Int[Tensor, ...]:
-        return torch.randint(2**40, shape, device=device, generator=self.random.on(device))
 
 
 def check_edges_countable(entities: int, relations: int) -> None:

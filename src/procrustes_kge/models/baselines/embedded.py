@@ -83,6 +83,7 @@ class Baseline(nn.Module):
         self.entities = nn.Parameter(torch.empty(len(graph.entities), dim or options.dim))
         self.relations = nn.Parameter(torch.empty(directions, relation_dim or options.dim))
         self.inverses, self.random = inverses, random
+        self.biases: nn.Parameter | None = None  # of entities, where a model has them
 
     def draw_tables(self, draw: Callable[..., Tensor] = nn.init.xavier_normal_, **how: Any) -> None:
         """Draw the vectors of entities, then of relations, by a function of `torch.nn.init`."""
@@ -90,9 +91,10 @@ class Baseline(nn.Module):
             draw(table, **how, generator=self.random.on("cpu"))
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the tables."""
+        """Return the tables, and the bias of each entity where there is one."""
         relations = self.relations
-        return Encoded(self.entities, relations if self.inverses else torch.cat([relations, self.backwards(relations)]))
+        both = relations if self.inverses else torch.cat([relations, self.backwards(relations)])
+        return Encoded(self.entities, both, self.biases)
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
         """Return the vectors that ask for heads."""

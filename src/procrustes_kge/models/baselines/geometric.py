@@ -30,6 +30,10 @@ class DistanceModel(Baseline):
     group: int
     margin: float
 
+    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
+        """Return the inverse translations, or the angles of the inverse rotations."""
+        return -relations
+
     def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         """Return the margin minus the sum of distances."""
         return self.margin - grouped_distance(queries, encoded.entities, self.group, candidates)
@@ -54,10 +58,6 @@ class TransE(DistanceModel):
         self.margin, self.drop = options.margin, Dropout(options.input_dropout, random)
         self.group = 1 if options.norm == 1 else options.dim
         self.draw_tables()
-
-    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
-        """Return the inverse translations."""
-        return -relations
 
     def encode(self, graph: Graph | None = None) -> Encoded:
         """Return the tables; in training some numbers of entities are left out."""
@@ -91,10 +91,6 @@ class RotatE(DistanceModel):
         """Return the entities, and the angles of relations."""
         tables = super().encode(graph)
         return tables._replace(relations=tables.relations * (math.pi / self.half_circle))
-
-    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
-        """Return the angles of the inverse rotations."""
-        return -relations
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return the head, each of its complex numbers rotated."""
@@ -156,10 +152,6 @@ class RotH(Baseline):
             nn.init.normal_(table, std=options.init_std, generator=random.on("cpu"))
         nn.init.uniform_(angles, -math.pi, math.pi, generator=random.on("cpu"))
         nn.init.ones_(curvatures)
-
-    def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the tables, with the biases of entities."""
-        return Encoded(self.entities, self.relations, self.biases)
 
     def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
         """Return where the answer should lie, and the curvature there and the bias of the head."""

@@ -11,6 +11,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 
+Sides = tuple[int, int]  # of an image: height and width
+
 
 class RandomSource:
     """One generator for each kind of device, made from the seed when it is first asked for.
@@ -73,13 +75,7 @@ class Filters(nn.Conv2d):
     """A convolution; on a GPU it is one product, after which no maps have to be reordered."""
 
     def __init__(
-        self,
-        channels: int,
-        maps: int,
-        kernel: tuple[int, int],
-        random: RandomSource,
-        padding: tuple[int, int] = (0, 0),
-        bias: bool = True,
+        self, channels: int, maps: int, kernel: Sides, random: RandomSource, padding: Sides = (0, 0), bias: bool = True
     ) -> None:
         super().__init__(channels, maps, kernel, padding=padding, bias=bias)
         self.down, self.across = padding

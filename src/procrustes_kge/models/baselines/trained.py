@@ -10,9 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary
-from procrustes_kge.models.answers import Answering
 from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions
-from procrustes_kge.models.predictor import Candidates, Scores
+from procrustes_kge.models.predictor import Answering, Candidates, Scores
 
 
 @dataclass(frozen=True, eq=False)
