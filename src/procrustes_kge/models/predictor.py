@@ -11,6 +11,7 @@ from torch import Tensor
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 
+Ids = Int[Tensor, " b"]  # of entities or directions, one for each query
 Candidates = Int[Tensor, "b k"] | None  # entities to score for each query; None: all
 Scores = Float[Tensor, "b n"]
 
@@ -22,7 +23,7 @@ class LinkPredictor(Protocol):
     def encode(self, graph: Graph | None = None) -> Any:
         """Return the entity and relation tables, made once per step or evaluation."""
 
-    def query(self, encoded: Any, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Any, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the point where the answer to each query should lie."""
 
     def scores(self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:

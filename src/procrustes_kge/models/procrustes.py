@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.linalg import tiled
-from procrustes_kge.models.predictor import Answering, Candidates, Scores
+from procrustes_kge.models.predictor import Answering, Candidates, Ids, Scores
 
 ROWS_PER_PRODUCT = 16  # queries of one direction that are rotated together
 
@@ -45,9 +45,7 @@ class Procrustes(Answering):
         """Return the tables themselves: nothing has to be computed from the graph."""
         return self
 
-    def query(
-        self, encoded: Procrustes, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]
-    ) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Procrustes, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return c ∘ (h Q) + b for tails, and c ∘ (t Qᵀ) + b for heads (relation r + R)."""
         count, (_, *shape) = len(self.relations), encoded.vectors.shape
         heads, relations = heads.to(encoded.vectors.device), relations.to(encoded.vectors.device)

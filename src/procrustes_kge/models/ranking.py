@@ -22,6 +22,7 @@ from procrustes_kge.system.threads import over_cores
 PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
 SCORES_RANKED_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
 SCORES_RANKED_AT_ONCE_CUDA = 2**28
+Progress = Callable[[int, int], None] | None  # called with how many chunks are done, of how many
 
 
 @dataclass(frozen=True)
@@ -153,9 +154,7 @@ class Evaluation:
         return f"{self.both}   (tails {figure(self.tail.mrr)}, heads {figure(self.head.mrr)})"
 
 
-def evaluate(
-    model: LinkPredictor, graph: Graph, split: str = "test", progress: Callable[[int, int], None] | None = None
-) -> Evaluation:
+def evaluate(model: LinkPredictor, graph: Graph, split: str = "test", progress: Progress = None) -> Evaluation:
     """Rank every triple of a split from both sides among all entities, known answers of all splits left out."""
     triples = graph.split(split)
     if len(triples) == 0:
@@ -168,7 +167,7 @@ def rank(
     graph: Graph,
     triples: Int[Tensor, "n 3"],
     known: KnownAnswers | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
     workers: int = 0,
 ) -> Ranks:
     """Return the ranks of the triples' tails, then of their heads; without `known`, all splits are known."""

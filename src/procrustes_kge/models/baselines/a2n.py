@@ -16,6 +16,7 @@ from procrustes_kge.linalg import run_sum, starts
 from procrustes_kge.models.baselines.embedded import Encoded, ModelOptions, rows
 from procrustes_kge.models.baselines.layers import Dropout, Linear, RandomSource
 from procrustes_kge.models.baselines.neighbours import GraphNetwork, arrivals
+from procrustes_kge.models.predictor import Ids
 
 NOT_SEEN = -1e30  # likeness of padding; not −∞: that less itself, where all is padding, is no number
 NEIGHBOURS_IN_TILE = 16  # most entities have fewer, some have hundreds
@@ -67,13 +68,7 @@ class A2N(GraphNetwork):
         """Return the number of each edge."""
         return (receivers * len(self.relations) + directions) * len(self.entities) + senders
 
-    def query(
-        self,
-        encoded: Encoded,
-        heads: Int[Tensor, " b"],
-        relations: Int[Tensor, " b"],
-        answers: Int[Tensor, " b"] | None = None,
-    ) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids, answers: Ids | None = None) -> Float[Tensor, "b d"]:
         """Return the head seen with its neighbours, times the relation; the edge from a given answer is not seen."""
         head, relation = rows(encoded.entities, heads), rows(encoded.relations, relations)
         # (h ∘ r) · W_n p = (W_nᵀ (h ∘ r)) · p and Σ a_i W_n p_i = W_n Σ a_i p_i: no n_i has to exist.
@@ -106,9 +101,7 @@ class A2N(GraphNetwork):
         summed = run_sum(torch.cat(sums, dim=-1), seen.offsets)
         return summed[:, :-1] / summed[:, -1:].clamp_min(1)  # the largest alone weighs 1: less is no neighbour at all
 
-    def neighbours(
-        self, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], answers: Int[Tensor, " b"] | None
-    ) -> Seen:
+    def neighbours(self, heads: Ids, relations: Ids, answers: Ids | None) -> Seen:
         """Return which of all edges each head sees."""
         counts, hidden = self.offsets.diff()[heads], []
         if answers is not None:
@@ -121,9 +114,7 @@ class A2N(GraphNetwork):
         present = self.edge_drop(present.float()).bool()
         return Seen(places, present, queries, offsets)
 
-    def runs(
-        self, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], answers: Int[Tensor, " b"]
-    ) -> tuple[Int[Tensor, "two b"], Int[Tensor, "two b"]]:
+    def runs(self, heads: Ids, relations: Ids, answers: Ids) -> tuple[Int[Tensor, "two b"], Int[Tensor, "two b"]]:
         """Return where the asked triples stand among the neighbours of their heads, and how often, first places first.
 
         A triple from an entity to itself arrives there by both directions; the others by the one that asks.

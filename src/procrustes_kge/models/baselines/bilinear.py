@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.baselines.embedded import Baseline, Encoded, Ids, ModelOptions, rows
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, rows
 from procrustes_kge.models.baselines.layers import Dropout, RandomSource
+from procrustes_kge.models.predictor import Ids
 
 
 class DistMult(Baseline):
@@ -37,7 +38,7 @@ class DistMult(Baseline):
         first, *others = relations.chunk(self.parts, dim=-1)
         return torch.cat([first, *(-other for other in others)], dim=-1)
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the product of head and relation."""
         return self.dropout(self.product(rows(encoded.entities, heads), rows(encoded.relations, relations)))
 
@@ -111,7 +112,7 @@ class TuckER(Baseline):
         self.drops = nn.ModuleList(Dropout(share, random) for share in shares)
         self.draw_tables()
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the head times its relation's matrix."""
         head = self.drops[0](self.norms[0](rows(encoded.entities, heads)))
         matrix = self.drops[1](torch.tensordot(rows(encoded.relations, relations), self.core, dims=1))

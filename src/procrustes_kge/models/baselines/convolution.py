@@ -15,6 +15,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, rows
 from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Dropout2d, Filters, Linear, RandomSource
+from procrustes_kge.models.predictor import Ids
 from procrustes_kge.validation import check_divides, check_odd
 
 Image = Float[Tensor, "b channels height width"]
@@ -46,7 +47,7 @@ class Convolved(Baseline):
         )
         self.draw_tables()
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return what the filters see, brought back to the length of a vector."""
         image = self.image(rows(encoded.entities, heads), rows(encoded.relations, relations))
         return self.projection(self.features(image).movedim(1, -1).flatten(1))  # place after place
@@ -65,7 +66,11 @@ class ConvE(Convolved):
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            _check_rows(self.dim, self.height, self.kernel)
+            check_divides(self.dim, self.height, f"{self.height} rows", "height", least=self.height * self.kernel)
+            rows, width = 2 * self.height, self.dim // self.height
+            if self.kernel > (side := min(rows, width)):
+                size = f"dimension {self.dim} in {self.height} rows makes an image of {rows} by {width}"
+                raise InputError(f"{size}, expected sides of at least the kernel's {self.kernel}; try --kernel {side}")
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
         height, kernel = options.height, options.kernel
@@ -88,7 +93,14 @@ class InteractE(Convolved):
         def __post_init__(self) -> None:
             super().__post_init__()
             check_odd(kernel=self.kernel)
-            _check_wrapping(self.dim, self.kernel)
+            least, dim = self.kernel // 2, self.dim  # no number is wrapped around more than once
+            height, width = nearly_square(dim)
+            if min(height, width) < least:
+                others = (each for step in range(1, dim) for each in (dim + step, dim - step))
+                near = next((each for each in others if min(nearly_square(each)) >= least), None)
+                tries = f"--kernel {2 * min(height, width) + 1}" + (f" or --dim {near}" if near else "")
+                size = f"dimension {dim} makes an image of {height} by {width}"
+                raise InputError(f"{size}, expected sides of at least {least} for kernel {self.kernel}; try {tries}")
 
     order: Int[Tensor, "permutations height width"]
 
@@ -162,25 +174,3 @@ def nearly_square(dim: int) -> tuple[int, int]:
     # The first, which is wider than high, of two that are equally near.
     best = min(heights, key=lambda height: abs(height - 2 * dim // height))
     return best, 2 * dim // best
-
-
-def _check_rows(dim: int, height: int, kernel: int) -> None:
-    check_divides(dim, height, f"{height} rows", "height", least=height * kernel)
-    rows, width = 2 * height, dim // height
-    if kernel > min(rows, width):
-        size = f"dimension {dim} in {height} rows makes an image of {rows} by {width}"
-        raise InputError(f"{size}, expected sides of at least the kernel's {kernel}; try --kernel {min(rows, width)}")
-
-
-def _check_wrapping(dim: int, kernel: int) -> None:
-    least = kernel // 2  # no number is wrapped around more than once
-
-    def fits(other: int) -> bool:
-        return min(nearly_square(other)) >= least
-
-    if not fits(dim):
-        height, width = nearly_square(dim)
-        near = next((each for step in range(1, dim) for each in (dim + step, dim - step) if fits(each)), None)
-        tries = f"--kernel {2 * min(height, width) + 1}" + (f" or --dim {near}" if near else "")
-        size = f"dimension {dim} makes an image of {height} by {width}"
-        raise InputError(f"{size}, expected sides of at least {least} for kernel {kernel}; try {tries}")

@@ -17,11 +17,10 @@ from torch.nn.functional import embedding, pad
 
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.layers import RandomSource
-from procrustes_kge.models.predictor import Candidates, Scores
+from procrustes_kge.models.predictor import Candidates, Ids, Scores
 from procrustes_kge.validation import check_choices, check_divides, check_range, check_whole
 
 ALIGNED = 8
-Ids = Int[Tensor, " b"]  # of each query of a batch
 
 
 @dataclass(frozen=True)
@@ -100,13 +99,18 @@ class Baseline(nn.Module):
         """Return the vectors that ask for heads."""
         raise NotImplementedError
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the vector of each query."""
         raise NotImplementedError
 
     def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         """Return q · t, plus the bias of t where there is one; models that measure distances override it."""
-        return dot(queries, encoded, candidates)
+        if candidates is None:
+            products, biases = (queries @ aligned(encoded.entities).T)[:, : len(encoded.entities)], encoded.biases
+        else:
+            products = (rows(encoded.entities, candidates) @ queries[..., None]).squeeze(-1)
+            biases = None if encoded.biases is None else rows(encoded.biases, candidates)
+        return products if biases is None else products + biases
 
     def factors(self, encoded: Encoded, heads: Ids, relations: Ids, tails: Ids) -> list[Float[Tensor, "b _"]]:
         """Return the numbers of a triple that a regulariser keeps small."""
@@ -117,16 +121,6 @@ def rows(table: Float[Tensor, "n ..."], ids: Int[Tensor, "*shape"]) -> Float[Ten
     """Return rows of a table; their gradients add up in a fixed order, which those of plain indexing do not."""
     ids = ids.to(table.device)
     return embedding(ids, table) if table.ndim > 1 else embedding(ids, table[:, None]).squeeze(-1)
-
-
-def dot(queries: Float[Tensor, "b d"], encoded: Encoded, candidates: Candidates = None) -> Float[Tensor, "b _"]:
-    """Return q · t, plus the bias of t where there is one."""
-    if candidates is None:
-        products, biases = (queries @ aligned(encoded.entities).T)[:, : len(encoded.entities)], encoded.biases
-    else:
-        products = (rows(encoded.entities, candidates) @ queries[..., None]).squeeze(-1)
-        biases = None if encoded.biases is None else rows(encoded.biases, candidates)
-    return products if biases is None else products + biases
 
 
 def aligned(table: Float[Tensor, "n d"]) -> Float[Tensor, "n_padded d"]:

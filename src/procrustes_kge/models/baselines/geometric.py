@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.distances import grouped_distance
-from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, dot, rows
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, rows
 from procrustes_kge.models.baselines.layers import Dropout, RandomSource
-from procrustes_kge.models.predictor import Candidates, Scores
+from procrustes_kge.models.predictor import Candidates, Ids, Scores
 from procrustes_kge.system.precision import exact_products
 
 
@@ -64,7 +64,7 @@ class TransE(DistanceModel):
         tables = super().encode(graph)
         return tables._replace(entities=self.drop(tables.entities))
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return where the answer should lie."""
         return rows(encoded.entities, heads) + rows(encoded.relations, relations)
 
@@ -92,7 +92,7 @@ class RotatE(DistanceModel):
         tables = super().encode(graph)
         return tables._replace(relations=tables.relations * (math.pi / self.half_circle))
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the head, each of its complex numbers rotated."""
         return _rotated(rows(encoded.entities, heads), rows(encoded.relations, relations))
 
@@ -125,7 +125,7 @@ class OTE(DistanceModel):
         both = torch.cat([scales.exp() * rotations, (-scales).exp() * rotations.mT])
         return Encoded(self.entities, both.flatten(1))
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the head, each of its groups scaled and rotated."""
         groups = rows(encoded.entities, heads).unflatten(1, (-1, 1, self.group))
         return (groups @ rows(encoded.relations, relations).unflatten(1, (-1, self.group, self.group))).flatten(1)
@@ -153,7 +153,7 @@ class RotH(Baseline):
         nn.init.uniform_(angles, -math.pi, math.pi, generator=random.on("cpu"))
         nn.init.ones_(curvatures)
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return where the answer should lie, and the curvature there and the bias of the head."""
         dim = encoded.entities.shape[1]
         first, second, angles, raw = rows(encoded.relations, relations).split([dim, dim, dim // 2, 1], dim=1)
@@ -168,7 +168,7 @@ class RotH(Baseline):
         points, c, head_biases = queries[:, :-2], queries[:, -2:-1], queries[:, -1:]
         size = torch.linalg.vector_norm(encoded.entities, dim=1).clamp_min(_TINY)
         with exact_products():  # near neighbours are found by what is left of a difference
-            along = dot(points, Encoded(encoded.entities / size[:, None], encoded.relations), candidates)
+            along = super().scores(Encoded(encoded.entities / size[:, None], encoded.relations), points, candidates)
         size = size[None] if candidates is None else rows(size, candidates)
         root, squared = c.sqrt(), points.square().sum(dim=1, keepdim=True)
         reach = torch.tanh(root * size) / root  # of the candidate, carried into hyperbolic space

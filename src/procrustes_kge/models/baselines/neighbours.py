@@ -18,6 +18,7 @@ from procrustes_kge.graphs.queries import group_by_query
 from procrustes_kge.linalg import bag_sum, cut, run_sum, starts, tiled
 from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, rows
 from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Filters, Linear, RandomSource
+from procrustes_kge.models.predictor import Ids
 from procrustes_kge.validation import check_odd
 
 WIDEST_BLOCK = 24  # numbers in a joined block, at most: 20 for the usual 5
@@ -117,7 +118,7 @@ class RGCN(GraphNetwork):
         mapped = torch.cat([part @ each for part, each in zip(parts, maps_of_tiles, strict=True)], dim=-1)
         return bag_sum(mapped.view(sums.shape), self.arriving, self.arrived)
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return h ∘ r."""
         return self.query_drop(rows(encoded.entities, heads) * rows(encoded.relations, relations))
 
@@ -190,7 +191,7 @@ class SACN(GraphNetwork):
             points = self.graph_drop(norm(weights(around)).tanh())
         return tables._replace(entities=points)
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return what the filters see in head and relation, one above the other."""
         pairs = torch.stack([rows(encoded.entities, heads), rows(encoded.relations, relations)], dim=1)
         return self.projection(self.features(pairs[:, :, None]).movedim(1, -1))  # place after place

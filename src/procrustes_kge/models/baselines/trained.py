@@ -6,12 +6,12 @@ import copy
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions
-from procrustes_kge.models.predictor import Answering, Candidates, Scores
+from procrustes_kge.models.predictor import Answering, Candidates, Ids, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class TrainedBaseline(Answering):
         """Return the tables that queries and scores are computed from."""
         return self.module.encode(graph)
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the vector of each query."""
         return self.module.query(encoded, heads, relations)
 
