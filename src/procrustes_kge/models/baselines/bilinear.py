@@ -29,7 +29,7 @@ class DistMult(Baseline):
         cut_into = "numbers of {} parts"
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
-        super().__init__(graph, options, random, inverses=options.inverses)
+        super().__init__(graph, options, random)
         self.parts, self.dropout = options.parts, Dropout(options.query_dropout, random)
         self.draw_tables(nn.init.normal_, std=options.init_std)
 
@@ -39,7 +39,6 @@ class DistMult(Baseline):
         return torch.cat([first, *(-other for other in others)], dim=-1)
 
     def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
-        """Return the product of head and relation."""
         return self.dropout(self.product(rows(encoded.entities, heads), rows(encoded.relations, relations)))
 
     def product(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
@@ -113,7 +112,6 @@ class TuckER(Baseline):
         self.draw_tables()
 
     def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
-        """Return the head times its relation's matrix."""
         head = self.drops[0](self.norms[0](rows(encoded.entities, heads)))
         matrix = self.drops[1](torch.tensordot(rows(encoded.relations, relations), self.core, dims=1))
         return self.drops[2](self.norms[1]((head[:, None] @ matrix).squeeze(1)))

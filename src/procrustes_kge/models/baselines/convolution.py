@@ -48,7 +48,6 @@ class Convolved(Baseline):
         self.draw_tables()
 
     def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
-        """Return what the filters see, brought back to the length of a vector."""
         image = self.image(rows(encoded.entities, heads), rows(encoded.relations, relations))
         return self.projection(self.features(image).movedim(1, -1).flatten(1))  # place after place
 
@@ -79,7 +78,6 @@ class ConvE(Convolved):
         self.height = height
 
     def image(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Image:
-        """Return the head's rows above the relation's."""
         return torch.cat([heads, relations], dim=-1).unflatten(-1, (1, 2 * self.height, -1))
 
 
@@ -111,7 +109,6 @@ class InteractE(Convolved):
         self.register_buffer("order", chequered(options.dim, permutations, random))
 
     def image(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Image:
-        """Return [h; r] in each of the orders."""
         numbers = torch.cat([heads, relations], dim=-1)
         # One after another: a number that occurs once has a gradient without a sum, whose order might change.
         images = [numbers.index_select(-1, order.flatten()).unflatten(-1, order.shape) for order in self.order]

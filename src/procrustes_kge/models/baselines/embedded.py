@@ -60,28 +60,22 @@ class Encoded(NamedTuple):
 class Baseline(nn.Module):
     """A model whose tables are learned as they are; graph networks compute theirs from such tables.
 
-    With `inverses` a relation has vectors of its own for each direction; without, `backwards` makes those that ask for
-    heads from those that ask for tails. All that is random comes from `random`.
+    A relation has vectors of its own for each direction; where the options have `inverses` and it is false, `backwards`
+    makes those that ask for heads from those that ask for tails. All that is random comes from `random`.
     """
 
     Options: ClassVar[type[ModelOptions]] = ModelOptions
     sees_answers: ClassVar[bool] = False  # looks at neighbours, among which training must hide a query's answer
 
     def __init__(
-        self,
-        graph: Graph,
-        options: ModelOptions,
-        random: RandomSource,
-        dim: int | None = None,
-        relation_dim: int | None = None,
-        inverses: bool = True,
+        self, graph: Graph, options: ModelOptions, random: RandomSource, dim: int = 0, relation_dim: int = 0
     ) -> None:
         """Make empty tables of the vectors of a graph; without sizes, all are as long as the options say."""
         super().__init__()
-        directions = len(graph.relations) * (2 if inverses else 1)
+        self.random, self.inverses = random, getattr(options, "inverses", True)
+        directions = len(graph.relations) * (2 if self.inverses else 1)
         self.entities = nn.Parameter(torch.empty(len(graph.entities), dim or options.dim))
         self.relations = nn.Parameter(torch.empty(directions, relation_dim or options.dim))
-        self.inverses, self.random = inverses, random
         self.biases: nn.Parameter | None = None  # of entities, where a model has them
 
     def draw_tables(self, draw: Callable[..., Tensor] = nn.init.xavier_normal_, **how: Any) -> None:

@@ -35,7 +35,6 @@ class DistanceModel(Baseline):
         return -relations
 
     def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
-        """Return the margin minus the sum of distances."""
         return self.margin - grouped_distance(queries, encoded.entities, self.group, candidates)
 
 
@@ -54,7 +53,7 @@ class TransE(DistanceModel):
                 raise InputError(f"norm {self.norm}, expected 1 or 2")
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
-        super().__init__(graph, options, random, inverses=options.inverses)
+        super().__init__(graph, options, random)
         self.margin, self.drop = options.margin, Dropout(options.input_dropout, random)
         self.group = 1 if options.norm == 1 else options.dim
         self.draw_tables()
@@ -65,7 +64,6 @@ class TransE(DistanceModel):
         return tables._replace(entities=self.drop(tables.entities))
 
     def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
-        """Return where the answer should lie."""
         return rows(encoded.entities, heads) + rows(encoded.relations, relations)
 
 
@@ -83,17 +81,15 @@ class RotatE(DistanceModel):
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
         planes = options.dim // 2
-        super().__init__(graph, options, random, relation_dim=planes, inverses=options.inverses)
+        super().__init__(graph, options, random, relation_dim=planes)
         self.group, self.margin, self.half_circle = 2, options.margin, (options.margin + 2) / planes
         self.draw_tables(nn.init.uniform_, a=-self.half_circle, b=self.half_circle)
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the entities, and the angles of relations."""
         tables = super().encode(graph)
         return tables._replace(relations=tables.relations * (math.pi / self.half_circle))
 
     def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
-        """Return the head, each of its complex numbers rotated."""
         return _rotated(rows(encoded.entities, heads), rows(encoded.relations, relations))
 
 
@@ -107,10 +103,11 @@ class OTE(DistanceModel):
     class Options(DistanceModel.Options):
         group: Annotated[int, "numbers that are rotated together"] = 4  # the paper's on WN18RR
         parts, cut_into = "group", "groups of {}"
+        inverses = False  # one matrix makes those of both directions
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
         dim = options.dim
-        super().__init__(graph, options, random, relation_dim=dim * (options.group + 1), inverses=False)
+        super().__init__(graph, options, random, relation_dim=dim * (options.group + 1))
         self.group, self.margin, generator = options.group, options.margin, random.on("cpu")
         matrices, scales = self.relations.detach().split([dim * self.group, dim], dim=1)
         nn.init.uniform_(self.entities, -0.01, 0.01, generator=generator)
@@ -118,7 +115,6 @@ class OTE(DistanceModel):
         nn.init.zeros_(scales)
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the entities, and the matrix of each group for each direction."""
         matrices, scales = self.relations.split([self.entities.shape[1] * self.group, self.entities.shape[1]], dim=1)
         rotations = orthonormal_rows(matrices.unflatten(1, (-1, self.group, self.group)))
         scales = scales.unflatten(1, (-1, self.group))[..., None]
@@ -126,7 +122,6 @@ class OTE(DistanceModel):
         return Encoded(self.entities, both.flatten(1))
 
     def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
-        """Return the head, each of its groups scaled and rotated."""
         groups = rows(encoded.entities, heads).unflatten(1, (-1, 1, self.group))
         return (groups @ rows(encoded.relations, relations).unflatten(1, (-1, self.group, self.group))).flatten(1)
 

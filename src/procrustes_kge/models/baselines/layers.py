@@ -85,7 +85,6 @@ class Filters(nn.Conv2d):
         """Draw nothing: PyTorch would do so from its global generator."""
 
     def forward(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
-        """Return the feature maps."""
         return self.by_product(image) if image.is_cuda else super().forward(image)
 
     def by_product(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
@@ -124,7 +123,6 @@ class Dropout(nn.Module):
         return torch.empty_like(numbers)
 
     def extra_repr(self) -> str:
-        """Return what `print` shows of the layer."""
         return f"share={self.share}"
 
 

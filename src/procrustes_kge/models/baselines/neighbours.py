@@ -72,7 +72,7 @@ class RGCN(GraphNetwork):
     arrived: Int[Tensor, " entities_and_one"]  # where the rows of each receiver start
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
-        super().__init__(graph, options, random, inverses=options.inverses)
+        super().__init__(graph, options, random)
         dim, directions, generator = options.dim, 2 * len(graph.relations), random.on("cpu")
         width = dim // options.blocks
         own = torch.empty(options.layers, dim, dim)
@@ -119,7 +119,6 @@ class RGCN(GraphNetwork):
         return bag_sum(mapped.view(sums.shape), self.arriving, self.arrived)
 
     def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
-        """Return h ∘ r."""
         return self.query_drop(rows(encoded.entities, heads) * rows(encoded.relations, relations))
 
 
@@ -180,7 +179,6 @@ class SACN(GraphNetwork):
         self.keep(senders=senders[order], directions=directions[order], pieces=pieces, offsets=offsets)
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the entities after both layers."""
         tables = super().encode()
         points = tables.entities
         strengths = rows(self.strengths.T.contiguous(), self.directions).T.contiguous()  # of both layers at once

@@ -34,13 +34,10 @@ class TrainedBaseline(Answering):
         return replace(self, module=copy.deepcopy(self.module).to(device))
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the tables that queries and scores are computed from."""
         return self.module.encode(graph)
 
     def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
-        """Return the vector of each query."""
         return self.module.query(encoded, heads, relations)
 
     def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
-        """Return how well each entity, or each given candidate, answers each query."""
         return self.module.scores(encoded, queries, candidates)
