@@ -1,7 +1,5 @@
 """What every model can do: the training loop, ranking and answers by name need nothing else."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch

@@ -14,6 +14,7 @@ from torch import Tensor
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.known_answers import KnownAnswers, known_answers
+from procrustes_kge.graphs.queries import both_queries
 from procrustes_kge.models.predictor import LinkPredictor
 from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.precision import exact_products
@@ -171,10 +172,7 @@ def rank(
     workers: int = 0,
 ) -> Ranks:
     """Return the ranks of the triples' tails, then of their heads; without `known`, all splits are known."""
-    head, relation, tail = triples.unbind(dim=1)
-    asked = torch.cat([head, tail])
-    relations = torch.cat([relation, relation + len(graph.relations)])
-    answers = torch.cat([tail, head])
+    asked, relations, answers = both_queries(triples, len(graph.relations))
     with torch.no_grad(), exact_products():
         encoded = model.encode(graph)
         probe = model.query(encoded, asked[:1], relations[:1])
@@ -204,20 +202,18 @@ def rank(
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
     with exact_products():
         spread = partial(over_cores, workers=workers) if device.type == "cpu" else map
-        results = spread(counted_in_parts, chunks)
-        for done, result in enumerate(results):
+        for done, result in enumerate(spread(counted_in_parts, chunks)):
             counts[chunks[done]] = result
             if progress is not None:
                 progress(done + 1, len(chunks))
     higher, equal, candidates = counts.unbind(dim=1)
-    seen = graph.seen[head] & graph.seen[tail]
     return Ranks(
         optimistic=higher + 1,
         pessimistic=higher + equal,
         candidates=candidates,
         asks_tail=torch.arange(len(asked)) < len(triples),
-        relation=torch.cat([relation, relation]),
-        seen=torch.cat([seen, seen]),
+        relation=relations % len(graph.relations),
+        seen=graph.seen[asked] & graph.seen[answers],
     )
 
 

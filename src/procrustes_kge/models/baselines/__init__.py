@@ -1,7 +1,5 @@
 """The thirteen models that PROCRUSTES is compared with; each answers `encode`, `query` and `scores`."""
 
-from __future__ import annotations
-
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.a2n import A2N

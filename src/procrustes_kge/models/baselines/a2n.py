@@ -1,7 +1,5 @@
 """A2N: an entity is combined with its neighbours, weighted by how much they matter to a query."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
@@ -12,10 +10,11 @@ from torch.nn.functional import embedding_bag
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.graphs.queries import both_queries
 from procrustes_kge.linalg import run_sum, starts
 from procrustes_kge.models.baselines.embedded import Encoded, ModelOptions, rows
 from procrustes_kge.models.baselines.layers import Dropout, Linear, RandomSource
-from procrustes_kge.models.baselines.neighbours import GraphNetwork, arrivals
+from procrustes_kge.models.baselines.neighbours import GraphNetwork
 from procrustes_kge.models.predictor import Ids
 
 NOT_SEEN = -1e30  # likeness of padding; not −∞: that less itself, where all is padding, is no number
@@ -58,13 +57,13 @@ class A2N(GraphNetwork):
         self.neighbour, self.joint = (Linear(2 * dim, dim, random, bias=False) for _ in range(2))
         self.edge_drop, self.query_drop = Dropout(options.edge_dropout, random), Dropout(options.query_dropout, random)
         self.draw_tables()
-        receivers, directions, senders = arrivals(graph.train, len(graph.relations))
+        receivers, directions, senders = both_queries(graph.train.long(), len(graph.relations))
         offsets = starts(torch.bincount(receivers, minlength=len(graph.entities)))
         self.keep(keys=self.key(receivers, directions, senders).sort().values, offsets=offsets)
 
     def key(
         self, receivers: Int[Tensor, "*edges"], directions: Int[Tensor, "*more edges"], senders: Int[Tensor, "*edges"]
-    ) -> Int[Tensor, ...]:
+    ) -> Int[Tensor, "..."]:
         """Return the number of each edge."""
         return (receivers * len(self.relations) + directions) * len(self.entities) + senders
 
@@ -159,7 +158,5 @@ def check_edges_countable(entities: int, relations: int) -> None:
     """Refuse a graph whose edges (receiver, direction, sender) cannot be numbered with 64 bits."""
     if entities * 2 * relations * entities > 2**63:
         seen = f"{entities:,} entities and {relations:,} relations"
-        raise InputError(
-            f"{seen} are too many for a2n, which numbers edges with 64 bits: expected entities² times relations of "
-            "at most 2⁶²; try another model, such as complex"
-        )
+        expected = "expected entities² times relations of at most 2⁶²; try another model, such as complex"
+        raise InputError(f"{seen} are too many for a2n, which numbers edges with 64 bits: {expected}")

@@ -1,7 +1,5 @@
 """Scores that are linear in the head and in the tail."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,5 @@
 """Head and relation as one image, and filters that are moved over it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated

@@ -1,7 +1,5 @@
 """Distances of all pairs of queries and entities: sums of lengths, each of a group of numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Relations that move entities, by translations and rotations; what is compared are distances."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ An edge brings an entity the answer to one of its queries: of a triple (h, r, t)
 arrives at t by direction r + R.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -14,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.graphs.queries import group_by_query
+from procrustes_kge.graphs.queries import both_queries, group_by_query
 from procrustes_kge.linalg import bag_sum, cut, run_sum, starts, tiled
 from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, rows
 from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Filters, Linear, RandomSource
@@ -41,12 +39,6 @@ def _make_room(module: nn.Module, state: dict[str, Tensor], prefix: str, *_: Any
     for name, table in list(module.named_buffers(recurse=False)):
         if prefix + name in state and table.shape != state[prefix + name].shape:
             setattr(module, name, table.new_empty(state[prefix + name].shape))
-
-
-def arrivals(edges: Int[Tensor, "n 3"], relations: int) -> tuple[Int[Tensor, " arrivals"], ...]:
-    """Return where each edge arrives, by which direction, and from where: every triple twice."""
-    head, relation, tail = edges.long().unbind(dim=1)
-    return torch.cat([head, tail]), torch.cat([relation, relation + relations]), torch.cat([tail, head])
 
 
 class RGCN(GraphNetwork):
@@ -173,7 +165,7 @@ class SACN(GraphNetwork):
             *(nn.BatchNorm1d(dim), nn.ReLU()),
         )
         self.draw_tables()
-        receivers, directions, senders = arrivals(graph.train, len(graph.relations))
+        receivers, directions, senders = both_queries(graph.train.long(), len(graph.relations))
         order = receivers.argsort(stable=True)
         pieces, offsets = cut(torch.bincount(receivers, minlength=len(graph.entities)), NEIGHBOURS_IN_SUM)
         self.keep(senders=senders[order], directions=directions[order], pieces=pieces, offsets=offsets)
