@@ -118,7 +118,7 @@ class Dropout(nn.Module):
         kept = self.units(numbers).bernoulli_(1 - self.share, generator=self.random.on(numbers.device))
         return numbers * kept.div_(1 - self.share)
 
-    def units(self, numbers: Float[Tensor, "*shape"]) -> Float[Tensor, "..."]:
+    def units(self, numbers: Float[Tensor, "*shape"]) -> Float[Tensor, ...]:
         """Return an empty table of what is kept or left out together: each number on its own."""
         return torch.empty_like(numbers)
 
