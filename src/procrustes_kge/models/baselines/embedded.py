@@ -7,7 +7,7 @@ for the tails of relation r, r + R for its heads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 import torch
@@ -36,8 +36,8 @@ class ModelOptions:
         """Refuse words that are unknown, counts below one, numbers out of range, and vectors that cannot be cut."""
         check_choices(self)
         hints = get_type_hints(type(self))
-        check_whole(self, [field.name for field in fields(self) if hints[field.name] is int], least=1)
-        for name in (field.name for field in fields(self) if hints[field.name] is float):
+        check_whole(self, [name for name, hint in hints.items() if hint is int], least=1)
+        for name in (name for name, hint in hints.items() if hint is float):
             check_range(self, name, 0.99 if name.endswith("_dropout") else 1000, above=name == "init_std")
         option = self.parts if isinstance(self.parts, str) else None
         parts = getattr(self, option or "parts")
