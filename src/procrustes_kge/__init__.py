@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
-    from procrustes_kge.models.answers import Answer as Answer
-    from procrustes_kge.models.predictor import LinkPredictor as LinkPredictor
+    from procrustes_kge.models.predictor import Answer as Answer, LinkPredictor as LinkPredictor
     from procrustes_kge.models.procrustes import Procrustes as Procrustes
     from procrustes_kge.models.ranking import Evaluation as Evaluation, Metrics as Metrics, evaluate as evaluate
     from procrustes_kge.runs.export import export as export
@@ -31,8 +30,7 @@ _PUBLIC = {
     "errors": "DivergedError InputError",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
-    "models.answers": "Answer",
-    "models.predictor": "LinkPredictor",
+    "models.predictor": "Answer LinkPredictor",
     "models.procrustes": "Procrustes",
     "models.ranking": "Evaluation Metrics evaluate",
     "runs.export": "export",

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding_bag
 
 # Odd polynomials a·x + b·x³ + c·x⁵. Seven lifts (the coefficients known from the Muon optimiser) carry every singular
 # value in [1e-4, 1] into (0.6, 1.3); three polishes, which touch 1 to second order, leave it within 2e-6 of 1.
@@ -96,10 +97,16 @@ def procrustes_step(
 
 
 def bag_sum(
-    rows: Float[Tensor, "rows width"], members: Int[Tensor, " members"], offsets: Int[Tensor, " bags_and_one"]
+    rows: Float[Tensor, "rows width"],
+    members: Int[Tensor, " members"],
+    offsets: Int[Tensor, " bags_and_one"],
+    weights: Float[Tensor, " members"] | None = None,
 ) -> Float[Tensor, "bags width"]:
-    """Return Σ rows[members[offsets[i] : offsets[i+1]]] for every bag i, always added in the same order."""
-    return torch.nn.functional.embedding_bag(members, rows, offsets, mode="sum", include_last_offset=True)
+    """Return Σ w_m rows[m] over members[offsets[i] : offsets[i+1]] for every bag i, always added in the same order.
+
+    So are gradients, of weights too; what each member adds is not kept.
+    """
+    return embedding_bag(members, rows, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
 
 
 def starts(sizes: Int[Tensor, " bags"]) -> Int[Tensor, " bags_and_one"]:

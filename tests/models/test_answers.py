@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
-from procrustes_kge.models.answers import best
+from procrustes_kge.models.predictor import best
 from procrustes_kge.models.ranking import evaluate
 from procrustes_models import drawn, every_model, made, models_that, scores_of
 

@@ -11,8 +11,7 @@ from torch import nn
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.convolution import SharedFilters, nearly_square
-from procrustes_kge.models.baselines.layers import ChannelNorm, Filters
-from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.layers import ChannelNorm, Filters, RandomSource
 from toys import baseline_of, random_graph, scrambled
 
 GRAPH = random_graph(7, 3, 1)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from procrustes_kge.models.baselines.rotation import orthonormal_rows
+from procrustes_kge.models.baselines.geometric import orthonormal_rows
 from toys import all_scores, baseline_of, random_graph, scrambled_baseline, some_queries
 
 GRAPH = random_graph(9, 3, 40)

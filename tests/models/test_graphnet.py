@@ -9,7 +9,7 @@ from hypothesis import example, given, strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.models.baselines.rgcn import WIDEST_BLOCK, joined
+from procrustes_kge.models.baselines.neighbours import WIDEST_BLOCK, joined
 from toys import arriving, baseline_of, every_query, random_graph, random_graphs, scrambled
 
 SMALL = {"rgcn": {"dim": 6, "blocks": 3}, "sacn": {"dim": 4, "input_dim": 3, "filters": 5}, "a2n": {"dim": 4}}

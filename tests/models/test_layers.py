@@ -7,8 +7,7 @@ import torch
 from hypothesis import given, strategies as st
 from torch import nn
 
-from procrustes_kge.models.baselines.layers import Dropout, Dropout2d, Filters, Linear
-from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.layers import Dropout, Dropout2d, Filters, Linear, RandomSource
 
 
 def drawn(source, count=4):

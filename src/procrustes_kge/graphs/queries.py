@@ -49,6 +49,12 @@ class Queries:
         )
 
 
+def both_queries(triples: Int[Tensor, "n 3"], relations: int) -> tuple[Int[Tensor, " twice_n"], ...]:
+    """Return entity, direction and answer of every triple's query for its tail, then of every one for its head."""
+    head, relation, tail = triples.unbind(dim=1)
+    return torch.cat([head, tail]), torch.cat([relation, relation + relations]), torch.cat([tail, head])
+
+
 def group_by_query(triples: Int[Tensor, "n 3"], entities: int, relations: int, distinct: bool = True) -> Queries:
     """Return the queries that triples answer, on the device where the triples are.
 
@@ -57,10 +63,9 @@ def group_by_query(triples: Int[Tensor, "n 3"], entities: int, relations: int, d
     # Numbering the queries first keeps keys small: direction · N² would overflow for 10⁸ entities.
     check_keys(2 * relations, entities, "directions")
     check_keys(2 * len(triples), entities, "queries")
-    head, relation, tail = triples.long().unbind(dim=1)
-    keys = torch.cat([relation, relation + relations]) * entities + torch.cat([head, tail])
-    keys, order = keys.sort(stable=True)
-    answers = torch.cat([tail, head])[order]
+    asked, directions, answers = both_queries(triples.long(), relations)
+    keys, order = (directions * entities + asked).sort(stable=True)
+    answers = answers[order]
     keys, counts = keys.unique_consecutive(return_counts=True)
     if distinct:
         numbers = torch.arange(len(keys), device=keys.device).repeat_interleave(counts)

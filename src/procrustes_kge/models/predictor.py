@@ -1,13 +1,17 @@
 """What every model can do: the training loop, ranking and answers by name need nothing else."""
 
-from __future__ import annotations
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from typing import Any, Protocol, runtime_checkable
-
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.graph import Graph, Vocabulary
+
+Ids = Int[Tensor, " b"]  # of entities or directions, one for each query
+Candidates = Int[Tensor, "b k"] | None  # entities to score for each query; None: all
+Scores = Float[Tensor, "b n"]
 
 
 @runtime_checkable
@@ -17,10 +21,56 @@ class LinkPredictor(Protocol):
     def encode(self, graph: Graph | None = None) -> Any:
         """Return the entity and relation tables, made once per step or evaluation."""
 
-    def query(self, encoded: Any, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Any, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the point where the answer to each query should lie."""
 
-    def scores(
-        self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
+    def scores(self, encoded: Any, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         """Return how well each entity, or each given candidate, answers each query: higher is better."""
+
+
+class Answer(NamedTuple):
+    """An entity that may complete a triple; a higher score is a better answer to the same query."""
+
+    name: str
+    score: float
+    label: str
+
+
+class Answering(LinkPredictor):
+    """A model that knows the names of its entities and relations, and so answers by name."""
+
+    entities: Vocabulary
+    relations: Vocabulary
+
+    def tails(self, head: str, relation: str, k: int = 10) -> list[Answer]:
+        """Return the k best answers to (head, relation, ?), best first."""
+        return self.answers(self.entities.id(head), self.relations.id(relation), k)
+
+    def heads(self, relation: str, tail: str, k: int = 10) -> list[Answer]:
+        """Return the k best answers to (?, relation, tail), best first."""
+        return self.answers(self.entities.id(tail), self.relations.id(relation) + len(self.relations), k)
+
+    def answers(self, entity: int, relation: int, k: int) -> list[Answer]:
+        """Return the k best answers to a query of ids, best first; relation r + R asks for heads."""
+        if k < 1:
+            raise InputError(f"{k} answers asked for, expected at least 1")
+        with torch.no_grad():
+            encoded = self.encode()
+            scores = self.scores(encoded, self.query(encoded, *torch.tensor([[entity], [relation]])))[0]
+        ids = best(scores, k)
+        found = zip(ids.tolist(), scores[ids].tolist(), strict=True)
+        return [Answer(self.entities[index], score, self.entities.label(index)) for index, score in found]
+
+
+def best(scores: Float[Tensor, " n"], k: int) -> Int[Tensor, " at_most_k"]:
+    """Return the ids of the k highest scores, or of all if those are fewer, in the order of (−score, id)."""
+    if scores.isnan().any():
+        raise InputError(
+            "the model gives scores that are no numbers, so no answer is the best; was the learning rate too large?"
+        )
+    # topk orders ties differently on every machine. It only finds the last score that counts, in time linear in n;
+    # equal scores are then ordered by id, and the lowest ids are kept where not all of them fit.
+    last = scores.topk(min(k, len(scores)), sorted=False).values.min()
+    above, equal = (torch.nonzero(each).flatten() for each in (scores > last, scores == last))
+    ids = torch.cat([above, equal[: k - len(above)]])
+    return ids[scores[ids].argsort(descending=True, stable=True)]

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.linalg import tiled
-from procrustes_kge.models.answers import Answering
+from procrustes_kge.models.predictor import Answering, Candidates, Ids, Scores
 
 ROWS_PER_PRODUCT = 16  # queries of one direction that are rotated together
 
@@ -45,18 +45,14 @@ class Procrustes(Answering):
         """Return the tables themselves: nothing has to be computed from the graph."""
         return self
 
-    def query(
-        self, encoded: Procrustes, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]
-    ) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Procrustes, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return c ∘ (h Q) + b for tails, and c ∘ (t Qᵀ) + b for heads (relation r + R)."""
         count, (_, *shape) = len(self.relations), encoded.vectors.shape
         heads, relations = heads.to(encoded.vectors.device), relations.to(encoded.vectors.device)
         order = relations.argsort(stable=True)
-        rows, tiles = tiled(torch.bincount(relations, minlength=2 * count), ROWS_PER_PRODUCT)
-        height = ROWS_PER_PRODUCT
-        asked = encoded.vectors.new_zeros(len(tiles) * height, *shape).index_copy_(
-            0, rows, encoded.vectors[heads[order]]
-        )
+        rows, tiles = tiled(torch.bincount(relations, minlength=2 * count), height := ROWS_PER_PRODUCT)
+        asked = encoded.vectors.new_zeros(len(tiles) * height, *shape)
+        asked.index_copy_(0, rows, encoded.vectors[heads[order]])
         rotations = encoded.rotations[tiles % count]
         rotations = torch.where((tiles < count)[:, None, None, None], rotations, rotations.mT)
         wanted = asked.view(len(tiles), height, *shape).transpose(1, 2) @ rotations
@@ -67,14 +63,10 @@ class Procrustes(Answering):
         wanted = wanted.transpose(1, 2).flatten(0, 1)[rows]
         return torch.empty_like(wanted).index_copy_(0, order, wanted).flatten(1)
 
-    def scores(
-        self, encoded: Procrustes, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
+    def scores(self, encoded: Procrustes, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         """Return dot products. For unit segments −‖q − t‖² = 2 q·t − const: distance and product rank alike."""
         table = encoded.table
-        if candidates is None:
-            return queries @ table.T
-        return (table[candidates] @ queries[..., None]).squeeze(-1)
+        return queries @ table.T if candidates is None else (table[candidates] @ queries[..., None]).squeeze(-1)
 
     def to(self, device: torch.device | str) -> Procrustes:
         """Return the same model on another device."""
@@ -83,13 +75,8 @@ class Procrustes(Answering):
 
     def tables(self) -> dict[str, Tensor]:
         """Return every table that there is, by its name."""
-        tables = {
-            "vectors": self.vectors,
-            "rotations": self.rotations,
-            "translations": self.translations,
-            "scales": self.scales,
-        }
-        return {name: table for name, table in tables.items() if table is not None}
+        names = ("vectors", "rotations", "translations", "scales")
+        return {name: table for name in names if (table := getattr(self, name)) is not None}
 
 
 def both_ways(

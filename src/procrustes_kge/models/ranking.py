@@ -14,6 +14,7 @@ from torch import Tensor
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.known_answers import KnownAnswers, known_answers
+from procrustes_kge.graphs.queries import both_queries
 from procrustes_kge.models.predictor import LinkPredictor
 from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.precision import exact_products
@@ -22,6 +23,7 @@ from procrustes_kge.system.threads import over_cores
 PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
 SCORES_RANKED_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
 SCORES_RANKED_AT_ONCE_CUDA = 2**28
+Progress = Callable[[int, int], None] | None  # called with how many chunks are done, of how many
 
 
 @dataclass(frozen=True)
@@ -153,12 +155,7 @@ class Evaluation:
         return f"{self.both}   (tails {figure(self.tail.mrr)}, heads {figure(self.head.mrr)})"
 
 
-def evaluate(
-    model: LinkPredictor,
-    graph: Graph,
-    split: str = "test",
-    progress: Callable[[int, int], None] | None = None,
-) -> Evaluation:
+def evaluate(model: LinkPredictor, graph: Graph, split: str = "test", progress: Progress = None) -> Evaluation:
     """Rank every triple of a split from both sides among all entities, known answers of all splits left out."""
     triples = graph.split(split)
     if len(triples) == 0:
@@ -171,14 +168,11 @@ def rank(
     graph: Graph,
     triples: Int[Tensor, "n 3"],
     known: KnownAnswers | None = None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = None,
     workers: int = 0,
 ) -> Ranks:
     """Return the ranks of the triples' tails, then of their heads; without `known`, all splits are known."""
-    head, relation, tail = triples.unbind(dim=1)
-    asked = torch.cat([head, tail])
-    relations = torch.cat([relation, relation + len(graph.relations)])
-    answers = torch.cat([tail, head])
+    asked, relations, answers = both_queries(triples, len(graph.relations))
     with torch.no_grad(), exact_products():
         encoded = model.encode(graph)
         probe = model.query(encoded, asked[:1], relations[:1])
@@ -208,28 +202,23 @@ def rank(
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
     with exact_products():
         spread = partial(over_cores, workers=workers) if device.type == "cpu" else map
-        results = spread(counted_in_parts, chunks)
-        for done, result in enumerate(results):
+        for done, result in enumerate(spread(counted_in_parts, chunks)):
             counts[chunks[done]] = result
             if progress is not None:
                 progress(done + 1, len(chunks))
     higher, equal, candidates = counts.unbind(dim=1)
-    seen = graph.seen[head] & graph.seen[tail]
     return Ranks(
         optimistic=higher + 1,
         pessimistic=higher + equal,
         candidates=candidates,
         asks_tail=torch.arange(len(asked)) < len(triples),
-        relation=torch.cat([relation, relation]),
-        seen=torch.cat([seen, seen]),
+        relation=relations % len(graph.relations),
+        seen=graph.seen[asked] & graph.seen[answers],
     )
 
 
 def count_places(
-    scores: Float[Tensor, "b n"],
-    answers: Int[Tensor, " b"],
-    rows: Int[Tensor, " found"],
-    known: Int[Tensor, " found"],
+    scores: Float[Tensor, "b n"], answers: Int[Tensor, " b"], rows: Int[Tensor, " found"], known: Int[Tensor, " found"]
 ) -> Int[Tensor, "b 3"]:
     """Return for each answer how many candidates score higher, how many equal (itself included), and how many are.
 

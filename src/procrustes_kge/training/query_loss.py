@@ -9,6 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.known_answers import KnownAnswers
+from procrustes_kge.graphs.queries import both_queries
 from procrustes_kge.models.baselines.embedded import Encoded, rows
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.training.losses import LOSSES, kvsall
@@ -28,9 +29,7 @@ class QueryLoss:
         self.model, self.settings, self.random = model, settings, random
         triples = graph.train.to(random.device)
         self.known = KnownAnswers.of(graph, ["train"], random.device)
-        head, relation, tail = triples.unbind(dim=1)
-        self.asked, self.answers = torch.cat([head, tail]), torch.cat([tail, head])
-        self.directions = torch.cat([relation, relation + len(graph.relations)])
+        self.asked, self.directions, self.answers = both_queries(triples, len(graph.relations))
         counts = self.known.count(self.asked, self.directions) + COUNTED_BEFORE
         self.answered = counts.view(2, -1).sum(dim=0).repeat(2).float()  # of both queries of a triple
 

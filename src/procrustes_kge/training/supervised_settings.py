@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES, baseline
-from procrustes_kge.models.baselines.options import ModelOptions
+from procrustes_kge.models.baselines.embedded import ModelOptions
 from procrustes_kge.training.schedule import Schedule, spoken_sizes
 from procrustes_kge.validation import check_choices, check_range
 

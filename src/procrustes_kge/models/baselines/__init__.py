@@ -1,35 +1,17 @@
 """The thirteen models that PROCRUSTES is compared with; each answers `encode`, `query` and `scores`."""
 
-from __future__ import annotations
-
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.a2n import A2N
 from procrustes_kge.models.baselines.bilinear import ComplEx, DistMult, QuatE, TuckER
 from procrustes_kge.models.baselines.convolution import ConvE, InteractE
-from procrustes_kge.models.baselines.embedded import Baseline
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
-from procrustes_kge.models.baselines.rgcn import RGCN
-from procrustes_kge.models.baselines.rotation import OTE, RotatE, RotH
-from procrustes_kge.models.baselines.sacn import SACN
-from procrustes_kge.models.baselines.translation import TransE
+from procrustes_kge.models.baselines.embedded import Baseline, ModelOptions
+from procrustes_kge.models.baselines.geometric import OTE, RotatE, RotH, TransE
+from procrustes_kge.models.baselines.layers import RandomSource
+from procrustes_kge.models.baselines.neighbours import RGCN, SACN
 
-BASELINES: dict[str, type[Baseline]] = {
-    "transe": TransE,
-    "distmult": DistMult,
-    "complex": ComplEx,
-    "rgcn": RGCN,
-    "conve": ConvE,
-    "a2n": A2N,
-    "sacn": SACN,
-    "tucker": TuckER,
-    "quate": QuatE,
-    "interacte": InteractE,
-    "roth": RotH,
-    "rotate": RotatE,
-    "ote": OTE,
-}
+_MODELS = (TransE, DistMult, ComplEx, RGCN, ConvE, A2N, SACN, TuckER, QuatE, InteractE, RotH, RotatE, OTE)
+BASELINES: dict[str, type[Baseline]] = {model.__name__.lower(): model for model in _MODELS}
 
 
 def baseline(name: str) -> type[Baseline]:

@@ -1,9 +1,7 @@
 """A2N: an entity is combined with its neighbours, weighted by how much they matter to a query."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,12 +10,12 @@ from torch.nn.functional import embedding_bag
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.graphs.queries import both_queries
 from procrustes_kge.linalg import run_sum, starts
-from procrustes_kge.models.baselines.embedded import Encoded, rows
-from procrustes_kge.models.baselines.layers import Dropout, Linear
-from procrustes_kge.models.baselines.neighbours import GraphNetwork, arrivals
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.embedded import Encoded, ModelOptions, rows
+from procrustes_kge.models.baselines.layers import Dropout, Linear, RandomSource
+from procrustes_kge.models.baselines.neighbours import GraphNetwork
+from procrustes_kge.models.predictor import Ids
 
 NOT_SEEN = -1e30  # likeness of padding; not −∞: that less itself, where all is padding, is no number
 NEIGHBOURS_IN_TILE = 16  # most entities have fewer, some have hundreds
@@ -44,8 +42,6 @@ class A2N(GraphNetwork):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        """Options of A2N."""
-
         max_neighbours: Annotated[int, "most neighbours looked at; a GPU reserves as many for each query"] = 200
         edge_dropout: Annotated[float, "share of the neighbours left out in training"] = 0.0  # differs by graph
         query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
@@ -61,23 +57,17 @@ class A2N(GraphNetwork):
         self.neighbour, self.joint = (Linear(2 * dim, dim, random, bias=False) for _ in range(2))
         self.edge_drop, self.query_drop = Dropout(options.edge_dropout, random), Dropout(options.query_dropout, random)
         self.draw_tables()
-        receivers, directions, senders = arrivals(graph.train, len(graph.relations))
+        receivers, directions, senders = both_queries(graph.train.long(), len(graph.relations))
         offsets = starts(torch.bincount(receivers, minlength=len(graph.entities)))
         self.keep(keys=self.key(receivers, directions, senders).sort().values, offsets=offsets)
 
     def key(
         self, receivers: Int[Tensor, "*edges"], directions: Int[Tensor, "*more edges"], senders: Int[Tensor, "*edges"]
-    ) -> Int[Tensor, ...]:
+    ) -> Int[Tensor, "..."]:
         """Return the number of each edge."""
         return (receivers * len(self.relations) + directions) * len(self.entities) + senders
 
-    def query(
-        self,
-        encoded: Encoded,
-        heads: Int[Tensor, " b"],
-        relations: Int[Tensor, " b"],
-        answers: Int[Tensor, " b"] | None = None,
-    ) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids, answers: Ids | None = None) -> Float[Tensor, "b d"]:
         """Return the head seen with its neighbours, times the relation; the edge from a given answer is not seen."""
         head, relation = rows(encoded.entities, heads), rows(encoded.relations, relations)
         # (h ∘ r) · W_n p = (W_nᵀ (h ∘ r)) · p and Σ a_i W_n p_i = W_n Σ a_i p_i: no n_i has to exist.
@@ -110,9 +100,7 @@ class A2N(GraphNetwork):
         summed = run_sum(torch.cat(sums, dim=-1), seen.offsets)
         return summed[:, :-1] / summed[:, -1:].clamp_min(1)  # the largest alone weighs 1: less is no neighbour at all
 
-    def neighbours(
-        self, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], answers: Int[Tensor, " b"] | None
-    ) -> Seen:
+    def neighbours(self, heads: Ids, relations: Ids, answers: Ids | None) -> Seen:
         """Return which of all edges each head sees."""
         counts, hidden = self.offsets.diff()[heads], []
         if answers is not None:
@@ -125,9 +113,7 @@ class A2N(GraphNetwork):
         present = self.edge_drop(present.float()).bool()
         return Seen(places, present, queries, offsets)
 
-    def runs(
-        self, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], answers: Int[Tensor, " b"]
-    ) -> tuple[Int[Tensor, "two b"], Int[Tensor, "two b"]]:
+    def runs(self, heads: Ids, relations: Ids, answers: Ids) -> tuple[Int[Tensor, "two b"], Int[Tensor, "two b"]]:
         """Return where the asked triples stand among the neighbours of their heads, and how often, first places first.
 
         A triple from an entity to itself arrives there by both directions; the others by the one that asks.
@@ -159,22 +145,18 @@ class A2N(GraphNetwork):
         strips = slots * many // most
         lengths = ((slots + 1) * many // most - strips).clamp_min(1)
         if self.training:
-            begun, drawn = (self._drawn(like.shape, device) for like in (counts, lengths))
+            random: dict[str, Any] = {"device": device, "generator": self.random.on(device)}
+            begun, drawn = (torch.randint(2**40, each.shape, **random) for each in (counts, lengths))
             picked = (begun[queries, None] + strips + drawn % lengths) % many.clamp_min(1)
         else:
             picked = strips + lengths // 2
         places, present = torch.where(many > most, picked, slots), slots < many.clamp_max(most)
         return Seen(places, present, queries, offsets)
 
-    def _drawn(self, shape: torch.Size, device: torch.device) -> Int[Tensor, ...]:
-        return torch.randint(2**40, shape, device=device, generator=self.random.on(device))
-
 
 def check_edges_countable(entities: int, relations: int) -> None:
     """Refuse a graph whose edges (receiver, direction, sender) cannot be numbered with 64 bits."""
     if entities * 2 * relations * entities > 2**63:
         seen = f"{entities:,} entities and {relations:,} relations"
-        raise InputError(
-            f"{seen} are too many for a2n, which numbers edges with 64 bits: expected entities² times relations of "
-            "at most 2⁶²; try another model, such as complex"
-        )
+        expected = "expected entities² times relations of at most 2⁶²; try another model, such as complex"
+        raise InputError(f"{seen} are too many for a2n, which numbers edges with 64 bits: {expected}")

@@ -1,21 +1,17 @@
 """Scores that are linear in the head and in the tail."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.baselines.embedded import Baseline, Encoded, rows
-from procrustes_kge.models.baselines.layers import Dropout
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
-from procrustes_kge.validation import check_divides, check_range
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, rows
+from procrustes_kge.models.baselines.layers import Dropout, RandomSource
+from procrustes_kge.models.predictor import Ids
 
 
 class DistMult(Baseline):
@@ -23,21 +19,15 @@ class DistMult(Baseline):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        """Options of DistMult."""
-
         query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # as published
         init_std: Annotated[float, "standard deviation of the first weights"] = 1e-3  # as with N3
         inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True  # as ConvE and later
 
         parts: ClassVar[int] = 1  # of a number: a complex one has two, a quaternion four
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_range(self, "init_std", 1000, above=True)
-            check_divides(self.dim, self.parts, f"numbers of {self.parts} parts")
+        cut_into = "numbers of {} parts"
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
-        super().__init__(graph, options, random, inverses=options.inverses)
+        super().__init__(graph, options, random)
         self.parts, self.dropout = options.parts, Dropout(options.query_dropout, random)
         self.draw_tables(nn.init.normal_, std=options.init_std)
 
@@ -46,25 +36,20 @@ class DistMult(Baseline):
         first, *others = relations.chunk(self.parts, dim=-1)
         return torch.cat([first, *(-other for other in others)], dim=-1)
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return the product of head and relation."""
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         return self.dropout(self.product(rows(encoded.entities, heads), rows(encoded.relations, relations)))
 
     def product(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
         """Return h ∘ r."""
         return heads * relations
 
-    def factors(
-        self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], tails: Int[Tensor, " b"]
-    ) -> list[Float[Tensor, "b _"]]:
+    def factors(self, encoded: Encoded, heads: Ids, relations: Ids, tails: Ids) -> list[Float[Tensor, "b _"]]:
         """Return the moduli of the numbers of a triple."""
-        rows = super().factors(encoded, heads, relations, tails)
-        return [row.abs() if self.parts == 1 else self.moduli(row) for row in rows]
-
-    def moduli(self, rows: Float[Tensor, "b d"]) -> Float[Tensor, "b _"]:
-        """Return the length of each number that has several parts."""
-        squares = torch.stack(rows.chunk(self.parts, dim=-1)).square().sum(dim=0)
-        return (squares + 1e-20).sqrt()  # its gradient at zero is zero
+        found = super().factors(encoded, heads, relations, tails)
+        if self.parts == 1:
+            return [row.abs() for row in found]
+        squares = [torch.stack(row.chunk(self.parts, dim=-1)).square().sum(dim=0) for row in found]
+        return [(square + 1e-20).sqrt() for square in squares]  # its gradient at zero is zero
 
 
 class ComplEx(DistMult):
@@ -72,8 +57,6 @@ class ComplEx(DistMult):
 
     @dataclass(frozen=True)
     class Options(DistMult.Options):
-        """Options of ComplEx."""
-
         parts = 2
 
     def product(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
@@ -87,8 +70,6 @@ class QuatE(DistMult):
 
     @dataclass(frozen=True)
     class Options(DistMult.Options):
-        """Options of QuatE."""
-
         parts = 4
 
     def product(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Float[Tensor, "b d"]:
@@ -103,9 +84,7 @@ class QuatE(DistMult):
         )
         return torch.cat(rows, dim=-1)
 
-    def factors(
-        self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], tails: Int[Tensor, " b"]
-    ) -> list[Float[Tensor, "b _"]]:
+    def factors(self, encoded: Encoded, heads: Ids, relations: Ids, tails: Ids) -> list[Float[Tensor, "b _"]]:
         """Return those of the entities: the length of a relation's number does nothing."""
         head, _, tail = super().factors(encoded, heads, relations, tails)
         return [head, tail]
@@ -116,13 +95,9 @@ class TuckER(Baseline):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        """Options of TuckER."""
-
         relation_dim: Annotated[int, "numbers in a relation's vector"] = 200  # as many as in an entity's
         input_dropout: Annotated[float, "share of a head's numbers left out in training"] = 0.0  # differs by graph
-        relation_dropout: Annotated[float, "share of a relation's matrix left out in training"] = (
-            0.0  # differs by graph
-        )
+        relation_dropout: Annotated[float, "share of a relation's matrix left out in training"] = 0.0  # likewise
         query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
@@ -134,8 +109,7 @@ class TuckER(Baseline):
         self.drops = nn.ModuleList(Dropout(share, random) for share in shares)
         self.draw_tables()
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return the head times its relation's matrix."""
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         head = self.drops[0](self.norms[0](rows(encoded.entities, heads)))
         matrix = self.drops[1](torch.tensordot(rows(encoded.relations, relations), self.core, dims=1))
         return self.drops[2](self.norms[1]((head[:, None] @ matrix).squeeze(1)))

@@ -1,7 +1,5 @@
 """Head and relation as one image, and filters that are moved over it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import prod
 from typing import Annotated
@@ -13,66 +11,45 @@ from torch.nn.functional import conv2d, pad
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.baselines.embedded import Baseline, Encoded, rows
-from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Dropout2d, Filters, Linear
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, rows
+from procrustes_kge.models.baselines.layers import ChannelNorm, Dropout, Dropout2d, Filters, Linear, RandomSource
+from procrustes_kge.models.predictor import Ids
 from procrustes_kge.validation import check_divides, check_odd
 
-
-@dataclass(frozen=True)
-class ConvolvedOptions(ModelOptions):
-    """Options that both models have."""
-
-    kernel: Annotated[int, "side of a filter"] = 3  # ConvE's
-    filters: Annotated[int, "how many filters look over an image"] = 32  # ConvE's
-    input_dropout: Annotated[float, "share of an image's numbers left out in training"] = 0.0  # differs by graph
-    feature_dropout: Annotated[float, "share of the feature maps left out in training"] = 0.0  # differs by graph
-    query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
+Image = Float[Tensor, "b channels height width"]
 
 
 class Convolved(Baseline):
     """A query vector read off the image of head and relation, compared by q · t + b_t."""
 
+    @dataclass(frozen=True)
+    class Options(ModelOptions):
+        kernel: Annotated[int, "side of a filter"] = 3  # ConvE's
+        filters: Annotated[int, "how many filters look over an image"] = 32  # ConvE's
+        input_dropout: Annotated[float, "share of an image's numbers left out in training"] = 0.0  # differs by graph
+        feature_dropout: Annotated[float, "share of the feature maps left out in training"] = 0.0  # differs by graph
+        query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
+
     def __init__(
-        self,
-        graph: Graph,
-        options: ConvolvedOptions,
-        random: RandomSource,
-        channels: int,
-        convolution: nn.Module,
-        maps: tuple[int, int, int],
+        self, graph: Graph, options: Options, random: RandomSource, channels: int, filters: nn.Module, maps: list[int]
     ) -> None:
         super().__init__(graph, options, random)
         self.biases = nn.Parameter(torch.zeros(len(graph.entities)))
         self.features = nn.Sequential(
-            ChannelNorm(channels),
-            Dropout(options.input_dropout, random),
-            convolution,
-            ChannelNorm(maps[0]),
-            nn.ReLU(),
-            Dropout2d(options.feature_dropout, random),
+            *(ChannelNorm(channels), Dropout(options.input_dropout, random), filters),
+            *(ChannelNorm(maps[0]), nn.ReLU(), Dropout2d(options.feature_dropout, random)),
         )
         self.projection = nn.Sequential(
-            Linear(prod(maps), options.dim, random),
-            Dropout(options.query_dropout, random),
-            nn.BatchNorm1d(options.dim),
-            nn.ReLU(),
+            *(Linear(prod(maps), options.dim, random), Dropout(options.query_dropout, random)),
+            *(nn.BatchNorm1d(options.dim), nn.ReLU()),
         )
         self.draw_tables()
 
-    def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the tables, and a bias for each entity."""
-        return super().encode(graph)._replace(biases=self.biases)
-
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return what the filters see, brought back to the length of a vector."""
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         image = self.image(rows(encoded.entities, heads), rows(encoded.relations, relations))
         return self.projection(self.features(image).movedim(1, -1).flatten(1))  # place after place
 
-    def image(
-        self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]
-    ) -> Float[Tensor, "b channels height width"]:
+    def image(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Image:
         """Return the numbers of head and relation, arranged."""
         raise NotImplementedError
 
@@ -81,25 +58,24 @@ class ConvE(Convolved):
     """The head in rows, and the relation in rows below them (Dettmers et al., 2018)."""
 
     @dataclass(frozen=True)
-    class Options(ConvolvedOptions):
-        """Options of ConvE."""
-
+    class Options(Convolved.Options):
         height: Annotated[int, "rows of a head's half of the image"] = 10  # 200 numbers make an image of 20 by 20
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            _check_rows(self.dim, self.height, self.kernel)
+            check_divides(self.dim, self.height, f"{self.height} rows", "height", least=self.height * self.kernel)
+            rows, width = 2 * self.height, self.dim // self.height
+            if self.kernel > (side := min(rows, width)):
+                size = f"dimension {self.dim} in {self.height} rows makes an image of {rows} by {width}"
+                raise InputError(f"{size}, expected sides of at least the kernel's {self.kernel}; try --kernel {side}")
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
         height, kernel = options.height, options.kernel
-        maps = (options.filters, 2 * height - kernel + 1, options.dim // height - kernel + 1)
+        maps = [options.filters, 2 * height - kernel + 1, options.dim // height - kernel + 1]
         super().__init__(graph, options, random, 1, Filters(1, options.filters, (kernel, kernel), random), maps)
         self.height = height
 
-    def image(
-        self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]
-    ) -> Float[Tensor, "b channels height width"]:
-        """Return the head's rows above the relation's."""
+    def image(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Image:
         return torch.cat([heads, relations], dim=-1).unflatten(-1, (1, 2 * self.height, -1))
 
 
@@ -107,28 +83,30 @@ class InteractE(Convolved):
     """Numbers of head and relation side by side in several random orders, without edges (Vashishth et al., 2020)."""
 
     @dataclass(frozen=True)
-    class Options(ConvolvedOptions):
-        """Options of InteractE."""
-
+    class Options(Convolved.Options):
         permutations: Annotated[int, "images of a query, each in another order"] = 1  # each costs as much again
 
         def __post_init__(self) -> None:
             super().__post_init__()
             check_odd(kernel=self.kernel)
-            _check_wrapping(self.dim, self.kernel)
+            least, dim = self.kernel // 2, self.dim  # no number is wrapped around more than once
+            height, width = nearly_square(dim)
+            if min(height, width) < least:
+                others = (each for step in range(1, dim) for each in (dim + step, dim - step))
+                near = next((each for each in others if min(nearly_square(each)) >= least), None)
+                tries = f"--kernel {2 * min(height, width) + 1}" + (f" or --dim {near}" if near else "")
+                size = f"dimension {dim} makes an image of {height} by {width}"
+                raise InputError(f"{size}, expected sides of at least {least} for kernel {self.kernel}; try {tries}")
 
     order: Int[Tensor, "permutations height width"]
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
         size, permutations = nearly_square(options.dim), options.permutations
-        convolution = SharedFilters(options.filters, options.kernel, size, random)
-        super().__init__(graph, options, random, permutations, convolution, (permutations * options.filters, *size))
+        filters = SharedFilters(options.filters, options.kernel, size, random)
+        super().__init__(graph, options, random, permutations, filters, [permutations * options.filters, *size])
         self.register_buffer("order", chequered(options.dim, permutations, random))
 
-    def image(
-        self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]
-    ) -> Float[Tensor, "b channels height width"]:
-        """Return [h; r] in each of the orders."""
+    def image(self, heads: Float[Tensor, "b d"], relations: Float[Tensor, "b d"]) -> Image:
         numbers = torch.cat([heads, relations], dim=-1)
         # One after another: a number that occurs once has a gradient without a sum, whose order might change.
         images = [numbers.index_select(-1, order.flatten()).unflatten(-1, order.shape) for order in self.order]
@@ -152,17 +130,17 @@ class SharedFilters(nn.Module):
         for name, steps in (("shifts", apart), ("folds", folded)):
             self.register_buffer(name, steps[..., 0] * size[1] + steps[..., 1], persistent=False)
 
-    def forward(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps height width"]:
+    def forward(self, image: Image) -> Float[Tensor, "b maps height width"]:
         """Return the feature maps, those of the first channel first."""
         return self.by_product(image) if image.is_cuda else self.by_filtering(image)
 
-    def by_filtering(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps height width"]:
+    def by_filtering(self, image: Image) -> Float[Tensor, "b maps height width"]:
         """Move the filters over each image."""
         channels, reach = image.shape[1], self.filters.shape[-1] // 2
         wrapped = pad(image, [reach] * 4, mode="circular")
         return conv2d(wrapped, self.filters.repeat(channels, 1, 1, 1), groups=channels)
 
-    def by_product(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps height width"]:
+    def by_product(self, image: Image) -> Float[Tensor, "b maps height width"]:
         """Do the same by one product with a matrix, from pixels to the maps of all filters.
 
         It has three to five times as many operations, but they are what a GPU does best: libraries filter a channel
@@ -191,25 +169,3 @@ def nearly_square(dim: int) -> tuple[int, int]:
     # The first, which is wider than high, of two that are equally near.
     best = min(heights, key=lambda height: abs(height - 2 * dim // height))
     return best, 2 * dim // best
-
-
-def _check_rows(dim: int, height: int, kernel: int) -> None:
-    check_divides(dim, height, f"{height} rows", "height", least=height * kernel)
-    rows, width = 2 * height, dim // height
-    if kernel > min(rows, width):
-        size = f"dimension {dim} in {height} rows makes an image of {rows} by {width}"
-        raise InputError(f"{size}, expected sides of at least the kernel's {kernel}; try --kernel {min(rows, width)}")
-
-
-def _check_wrapping(dim: int, kernel: int) -> None:
-    least = kernel // 2  # no number is wrapped around more than once
-
-    def fits(other: int) -> bool:
-        return min(nearly_square(other)) >= least
-
-    if not fits(dim):
-        height, width = nearly_square(dim)
-        near = next((each for step in range(1, dim) for each in (dim + step, dim - step) if fits(each)), None)
-        tries = f"--kernel {2 * min(height, width) + 1}" + (f" or --dim {near}" if near else "")
-        size = f"dimension {dim} makes an image of {height} by {width}"
-        raise InputError(f"{size}, expected sides of at least {least} for kernel {kernel}; try {tries}")

@@ -1,16 +1,15 @@
 """Distances of all pairs of queries and entities: sums of lengths, each of a group of numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from procrustes_kge.kernels import can_compare
 from procrustes_kge.models.baselines.embedded import aligned, rows
+from procrustes_kge.models.predictor import Candidates
 from procrustes_kge.system.precision import exact_products
 
 MOST_BY_NUMBER = 64  # numbers of a distance that is learned by differences; ranking is by them however many
@@ -19,10 +18,7 @@ WIDEST_TILE = 2**13  # entities
 
 
 def grouped_distance(
-    queries: Float[Tensor, "b d"],
-    entities: Float[Tensor, "n d"],
-    group: int,
-    candidates: Int[Tensor, "b k"] | None = None,
+    queries: Float[Tensor, "b d"], entities: Float[Tensor, "n d"], group: int, candidates: Candidates = None
 ) -> Float[Tensor, "b _"]:
     """Return Σ ‖q_g − t_g‖₂ over groups of this many numbers; one group of all numbers is the distance itself."""
     if candidates is not None:

@@ -7,7 +7,8 @@ for the tails of relation r, r + R for its heads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
 
 import torch
 from jaxtyping import Float, Int
@@ -15,10 +16,32 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.baselines.options import ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.layers import RandomSource
+from procrustes_kge.models.predictor import Candidates, Ids, Scores
+from procrustes_kge.validation import check_choices, check_divides, check_range, check_whole
 
 ALIGNED = 8
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What a model is; settings of training say how it learns. A model adds fields of its own, and checks of them."""
+
+    dim: Annotated[int, "numbers in an entity's vector"] = 200  # as ConvE, TuckER, InteractE and SACN have it
+
+    parts: ClassVar[int | str] = 1  # into how many a vector is cut, or the option that says so
+    cut_into: ClassVar[str] = ""  # what they are called
+
+    def __post_init__(self) -> None:
+        """Refuse words that are unknown, counts below one, numbers out of range, and vectors that cannot be cut."""
+        check_choices(self)
+        hints = get_type_hints(type(self))
+        check_whole(self, [name for name, hint in hints.items() if hint is int], least=1)
+        for name in (name for name, hint in hints.items() if hint is float):
+            check_range(self, name, 0.99 if name.endswith("_dropout") else 1000, above=name == "init_std")
+        option = self.parts if isinstance(self.parts, str) else None
+        parts = getattr(self, option or "parts")
+        check_divides(self.dim, parts, self.cut_into.format(parts), option)
 
 
 class Encoded(NamedTuple):
@@ -37,28 +60,23 @@ class Encoded(NamedTuple):
 class Baseline(nn.Module):
     """A model whose tables are learned as they are; graph networks compute theirs from such tables.
 
-    With `inverses` a relation has vectors of its own for each direction; without, `backwards` makes those that ask for
-    heads from those that ask for tails. All that is random comes from `random`.
+    A relation has vectors of its own for each direction; where the options have `inverses` and it is false, `backwards`
+    makes those that ask for heads from those that ask for tails. All that is random comes from `random`.
     """
 
     Options: ClassVar[type[ModelOptions]] = ModelOptions
     sees_answers: ClassVar[bool] = False  # looks at neighbours, among which training must hide a query's answer
 
     def __init__(
-        self,
-        graph: Graph,
-        options: ModelOptions,
-        random: RandomSource,
-        dim: int | None = None,
-        relation_dim: int | None = None,
-        inverses: bool = True,
+        self, graph: Graph, options: ModelOptions, random: RandomSource, dim: int = 0, relation_dim: int = 0
     ) -> None:
         """Make empty tables of the vectors of a graph; without sizes, all are as long as the options say."""
         super().__init__()
-        directions = len(graph.relations) * (2 if inverses else 1)
+        self.random, self.inverses = random, getattr(options, "inverses", True)
+        directions = len(graph.relations) * (2 if self.inverses else 1)
         self.entities = nn.Parameter(torch.empty(len(graph.entities), dim or options.dim))
         self.relations = nn.Parameter(torch.empty(directions, relation_dim or options.dim))
-        self.inverses, self.random = inverses, random
+        self.biases: nn.Parameter | None = None  # of entities, where a model has them
 
     def draw_tables(self, draw: Callable[..., Tensor] = nn.init.xavier_normal_, **how: Any) -> None:
         """Draw the vectors of entities, then of relations, by a function of `torch.nn.init`."""
@@ -66,27 +84,29 @@ class Baseline(nn.Module):
             draw(table, **how, generator=self.random.on("cpu"))
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the tables."""
+        """Return the tables, and the bias of each entity where there is one."""
         relations = self.relations
-        return Encoded(self.entities, relations if self.inverses else torch.cat([relations, self.backwards(relations)]))
+        both = relations if self.inverses else torch.cat([relations, self.backwards(relations)])
+        return Encoded(self.entities, both, self.biases)
 
     def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
         """Return the vectors that ask for heads."""
         raise NotImplementedError
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the vector of each query."""
         raise NotImplementedError
 
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
+    def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         """Return q · t, plus the bias of t where there is one; models that measure distances override it."""
-        return dot(queries, encoded, candidates)
+        if candidates is None:
+            products, biases = (queries @ aligned(encoded.entities).T)[:, : len(encoded.entities)], encoded.biases
+        else:
+            products = (rows(encoded.entities, candidates) @ queries[..., None]).squeeze(-1)
+            biases = None if encoded.biases is None else rows(encoded.biases, candidates)
+        return products if biases is None else products + biases
 
-    def factors(
-        self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"], tails: Int[Tensor, " b"]
-    ) -> list[Float[Tensor, "b _"]]:
+    def factors(self, encoded: Encoded, heads: Ids, relations: Ids, tails: Ids) -> list[Float[Tensor, "b _"]]:
         """Return the numbers of a triple that a regulariser keeps small."""
         return [rows(encoded.entities, heads), rows(encoded.relations, relations), rows(encoded.entities, tails)]
 
@@ -95,18 +115,6 @@ def rows(table: Float[Tensor, "n ..."], ids: Int[Tensor, "*shape"]) -> Float[Ten
     """Return rows of a table; their gradients add up in a fixed order, which those of plain indexing do not."""
     ids = ids.to(table.device)
     return embedding(ids, table) if table.ndim > 1 else embedding(ids, table[:, None]).squeeze(-1)
-
-
-def dot(
-    queries: Float[Tensor, "b d"], encoded: Encoded, candidates: Int[Tensor, "b k"] | None = None
-) -> Float[Tensor, "b _"]:
-    """Return q · t, plus the bias of t where there is one."""
-    if candidates is None:
-        products, biases = (queries @ aligned(encoded.entities).T)[:, : len(encoded.entities)], encoded.biases
-    else:
-        products = (rows(encoded.entities, candidates) @ queries[..., None]).squeeze(-1)
-        biases = None if encoded.biases is None else rows(encoded.biases, candidates)
-    return products if biases is None else products + biases
 
 
 def aligned(table: Float[Tensor, "n d"]) -> Float[Tensor, "n_padded d"]:

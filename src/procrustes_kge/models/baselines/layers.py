@@ -1,15 +1,65 @@
-"""Layers that draw from a model's own generators, and layers that a GPU does faster than PyTorch's."""
+"""Layers that draw from a model's own generators, never from PyTorch's global ones; some are faster on a GPU."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad
 
-from procrustes_kge.models.baselines.random import RandomSource
+Sides = tuple[int, int]  # of an image: height and width
+
+
+class RandomSource:
+    """One generator for each kind of device, made from the seed when it is first asked for.
+
+    All layers of a model share one source. It is no part of the weights: a checkpoint keeps its `state` beside them.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._generators: dict[str, torch.Generator] = {}
+        self._restored: dict[str, Tensor] = {}  # of devices that nothing was drawn on since
+
+    def on(self, device: torch.device | str) -> torch.Generator:
+        """Return the generator of a device; on another one of the same kind, it goes on where it was."""
+        device = torch.device(device)
+        if device.type == "cuda" and device.index is None:
+            device = torch.device("cuda", torch.cuda.current_device())
+        generator = self._generators.get(device.type)
+        if generator is None or device != generator.device:
+            state = self._restored.pop(device.type, None) if generator is None else generator.get_state()
+            generator = torch.Generator(device).manual_seed(self.seed % 2**63)
+            if state is not None:
+                generator.set_state(state)
+            self._generators[device.type] = generator
+        return generator
+
+    def state(self) -> dict[str, Tensor]:
+        """Return all that the next draws depend on, by kind of device."""
+        return self._restored | {kind: generator.get_state() for kind, generator in self._generators.items()}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from the state of a source with this seed; devices that it leaves out start from the seed again.
+
+        A generator that is there already is kept: a recorded step of a GPU may draw from it.
+        """
+        for kind, generator in self._generators.items():
+            if kind in state:
+                generator.set_state(state[kind])
+            else:
+                generator.manual_seed(self.seed % 2**63)
+        self._restored = {kind: each for kind, each in state.items() if kind not in self._generators}
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RandomSource:
+        """Return a source that draws the same from here on; generators themselves cannot be copied."""
+        copied = RandomSource(self.seed)
+        copied.restore(self.state())
+        return copied
 
 
 class Linear(nn.Linear):
@@ -27,13 +77,7 @@ class Filters(nn.Conv2d):
     """A convolution; on a GPU it is one product, after which no maps have to be reordered."""
 
     def __init__(
-        self,
-        channels: int,
-        maps: int,
-        kernel: tuple[int, int],
-        random: RandomSource,
-        padding: tuple[int, int] = (0, 0),
-        bias: bool = True,
+        self, channels: int, maps: int, kernel: Sides, random: RandomSource, padding: Sides = (0, 0), bias: bool = True
     ) -> None:
         super().__init__(channels, maps, kernel, padding=padding, bias=bias)
         self.down, self.across = padding
@@ -43,7 +87,6 @@ class Filters(nn.Conv2d):
         """Draw nothing: PyTorch would do so from its global generator."""
 
     def forward(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
-        """Return the feature maps."""
         return self.by_product(image) if image.is_cuda else super().forward(image)
 
     def by_product(self, image: Float[Tensor, "b channels height width"]) -> Float[Tensor, "b maps rows columns"]:
@@ -82,7 +125,6 @@ class Dropout(nn.Module):
         return torch.empty_like(numbers)
 
     def extra_repr(self) -> str:
-        """Return what `print` shows of the layer."""
         return f"share={self.share}"
 
 

@@ -6,13 +6,12 @@ import copy
 from dataclasses import dataclass, replace
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary
-from procrustes_kge.models.answers import Answering
-from procrustes_kge.models.baselines.embedded import Baseline, Encoded
-from procrustes_kge.models.baselines.options import ModelOptions
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions
+from procrustes_kge.models.predictor import Answering, Candidates, Ids, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +34,10 @@ class TrainedBaseline(Answering):
         return replace(self, module=copy.deepcopy(self.module).to(device))
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the tables that queries and scores are computed from."""
         return self.module.encode(graph)
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return the vector of each query."""
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         return self.module.query(encoded, heads, relations)
 
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return how well each entity, or each given candidate, answers each query."""
+    def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         return self.module.scores(encoded, queries, candidates)

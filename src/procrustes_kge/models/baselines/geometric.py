@@ -1,26 +1,71 @@
-"""Relations that rotate entities."""
-
-from __future__ import annotations
+"""Relations that move entities, by translations and rotations; what is compared are distances."""
 
 import math
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import normalize, softplus
 
+from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.distances import grouped_distance
-from procrustes_kge.models.baselines.embedded import Baseline, Encoded, dot, rows
-from procrustes_kge.models.baselines.options import DistanceOptions, ModelOptions
-from procrustes_kge.models.baselines.random import RandomSource
+from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOptions, rows
+from procrustes_kge.models.baselines.layers import Dropout, RandomSource
+from procrustes_kge.models.predictor import Candidates, Ids, Scores
 from procrustes_kge.system.precision import exact_products
-from procrustes_kge.validation import check_divides, check_range
 
 
-class RotatE(Baseline):
+class DistanceModel(Baseline):
+    """A model whose score is γ − Σ ‖q_g − t_g‖, a margin minus the distances of all groups of numbers."""
+
+    @dataclass(frozen=True)
+    class Options(ModelOptions):
+        margin: Annotated[float, "distance up to which an entity counts as an answer"] = 6.0  # RotatE's on WN18RR
+
+    group: int
+    margin: float
+
+    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
+        """Return the inverse translations, or the angles of the inverse rotations."""
+        return -relations
+
+    def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
+        return self.margin - grouped_distance(queries, encoded.entities, self.group, candidates)
+
+
+class TransE(DistanceModel):
+    """q = h + r, compared by γ − ‖q − t‖ (Bordes et al., 2013)."""
+
+    @dataclass(frozen=True)
+    class Options(DistanceModel.Options):
+        norm: Annotated[int, "1: sum of absolute differences; 2: Euclidean distance"] = 1  # as published
+        inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True  # as ConvE and later
+        input_dropout: Annotated[float, "share of the numbers of entities left out in training"] = 0.0  # as published
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if self.norm not in (1, 2):
+                raise InputError(f"norm {self.norm}, expected 1 or 2")
+
+    def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
+        super().__init__(graph, options, random)
+        self.margin, self.drop = options.margin, Dropout(options.input_dropout, random)
+        self.group = 1 if options.norm == 1 else options.dim
+        self.draw_tables()
+
+    def encode(self, graph: Graph | None = None) -> Encoded:
+        """Return the tables; in training some numbers of entities are left out."""
+        tables = super().encode(graph)
+        return tables._replace(entities=self.drop(tables.entities))
+
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
+        return rows(encoded.entities, heads) + rows(encoded.relations, relations)
+
+
+class RotatE(DistanceModel):
     """q = h e^{iθ} on complex numbers, compared by γ − Σ |q_k − t_k| (Sun et al., 2019).
 
     A complex number is two neighbours of a vector. Angles are kept in units that make them as small as the numbers of
@@ -28,60 +73,39 @@ class RotatE(Baseline):
     """
 
     @dataclass(frozen=True)
-    class Options(DistanceOptions):
-        """Options of RotatE."""
-
+    class Options(DistanceModel.Options):
         inverses: Annotated[bool, "a relation has angles of its own for each direction"] = True  # as ConvE and later
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_divides(self.dim, 2, "complex numbers")
+        parts, cut_into = 2, "complex numbers"
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
         planes = options.dim // 2
-        super().__init__(graph, options, random, relation_dim=planes, inverses=options.inverses)
-        self.margin, self.half_circle = options.margin, (options.margin + 2) / planes
+        super().__init__(graph, options, random, relation_dim=planes)
+        self.group, self.margin, self.half_circle = 2, options.margin, (options.margin + 2) / planes
         self.draw_tables(nn.init.uniform_, a=-self.half_circle, b=self.half_circle)
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the entities, and the angles of relations."""
         tables = super().encode(graph)
         return tables._replace(relations=tables.relations * (math.pi / self.half_circle))
 
-    def backwards(self, relations: Float[Tensor, "relations k"]) -> Float[Tensor, "relations k"]:
-        """Return the angles of the inverse rotations."""
-        return -relations
-
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return the head, each of its complex numbers rotated."""
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         return _rotated(rows(encoded.entities, heads), rows(encoded.relations, relations))
 
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return the margin minus the sum of distances."""
-        return self.margin - grouped_distance(queries, encoded.entities, 2, candidates)
 
-
-class OTE(Baseline):
+class OTE(DistanceModel):
     """An orthogonal matrix and scales per group of numbers: q_g = h_g diag(eˢ) Q (Tang et al., 2020).
 
     Q are the orthonormalised rows of W. Heads are asked for by t_g diag(e⁻ˢ) Qᵀ, which is not exactly the inverse.
     """
 
     @dataclass(frozen=True)
-    class Options(DistanceOptions):
-        """Options of OTE."""
-
+    class Options(DistanceModel.Options):
         group: Annotated[int, "numbers that are rotated together"] = 4  # the paper's on WN18RR
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_divides(self.dim, self.group, f"groups of {self.group}", "group")
+        parts, cut_into = "group", "groups of {}"
+        inverses = False  # one matrix makes those of both directions
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
         dim = options.dim
-        super().__init__(graph, options, random, relation_dim=dim * (options.group + 1), inverses=False)
+        super().__init__(graph, options, random, relation_dim=dim * (options.group + 1))
         self.group, self.margin, generator = options.group, options.margin, random.on("cpu")
         matrices, scales = self.relations.detach().split([dim * self.group, dim], dim=1)
         nn.init.uniform_(self.entities, -0.01, 0.01, generator=generator)
@@ -89,23 +113,15 @@ class OTE(Baseline):
         nn.init.zeros_(scales)
 
     def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the entities, and the matrix of each group for each direction."""
         matrices, scales = self.relations.split([self.entities.shape[1] * self.group, self.entities.shape[1]], dim=1)
         rotations = orthonormal_rows(matrices.unflatten(1, (-1, self.group, self.group)))
         scales = scales.unflatten(1, (-1, self.group))[..., None]
         both = torch.cat([scales.exp() * rotations, (-scales).exp() * rotations.mT])
         return Encoded(self.entities, both.flatten(1))
 
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
-        """Return the head, each of its groups scaled and rotated."""
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         groups = rows(encoded.entities, heads).unflatten(1, (-1, 1, self.group))
         return (groups @ rows(encoded.relations, relations).unflatten(1, (-1, self.group, self.group))).flatten(1)
-
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
-        """Return the margin minus the sum of distances."""
-        return self.margin - grouped_distance(queries, encoded.entities, self.group, candidates)
 
 
 class RotH(Baseline):
@@ -117,14 +133,8 @@ class RotH(Baseline):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        """Options of RotH."""
-
         init_std: Annotated[float, "standard deviation of the first vectors and shifts"] = 1e-3  # all near the origin
-
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            check_range(self, "init_std", 1000, above=True)
-            check_divides(self.dim, 2, "planes")
+        parts, cut_into = 2, "planes"
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
         sizes = [2 * options.dim, options.dim // 2, 1]
@@ -136,11 +146,7 @@ class RotH(Baseline):
         nn.init.uniform_(angles, -math.pi, math.pi, generator=random.on("cpu"))
         nn.init.ones_(curvatures)
 
-    def encode(self, graph: Graph | None = None) -> Encoded:
-        """Return the tables, with the biases of entities."""
-        return Encoded(self.entities, self.relations, self.biases)
-
-    def query(self, encoded: Encoded, heads: Int[Tensor, " b"], relations: Int[Tensor, " b"]) -> Float[Tensor, "b d"]:
+    def query(self, encoded: Encoded, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return where the answer should lie, and the curvature there and the bias of the head."""
         dim = encoded.entities.shape[1]
         first, second, angles, raw = rows(encoded.relations, relations).split([dim, dim, dim // 2, 1], dim=1)
@@ -150,14 +156,12 @@ class RotH(Baseline):
         biases = encoded.entities.new_zeros(len(heads)) if encoded.biases is None else rows(encoded.biases, heads)
         return torch.cat([moved, curvature, biases[:, None]], dim=1)
 
-    def scores(
-        self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Int[Tensor, "b k"] | None = None
-    ) -> Float[Tensor, "b n"]:
+    def scores(self, encoded: Encoded, queries: Float[Tensor, "b d"], candidates: Candidates = None) -> Scores:
         """Return minus the squared distance plus both biases, by one product of queries and entities."""
         points, c, head_biases = queries[:, :-2], queries[:, -2:-1], queries[:, -1:]
         size = torch.linalg.vector_norm(encoded.entities, dim=1).clamp_min(_TINY)
         with exact_products():  # near neighbours are found by what is left of a difference
-            along = dot(points, Encoded(encoded.entities / size[:, None], encoded.relations), candidates)
+            along = super().scores(Encoded(encoded.entities / size[:, None], encoded.relations), points, candidates)
         size = size[None] if candidates is None else rows(size, candidates)
         root, squared = c.sqrt(), points.square().sum(dim=1, keepdim=True)
         reach = torch.tanh(root * size) / root  # of the candidate, carried into hyperbolic space
