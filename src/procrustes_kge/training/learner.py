@@ -73,20 +73,23 @@ class Rotations(Remembering):
     def moved(
         self, tables: Tables, gathered: Gradients, sizes: StepSizes
     ) -> Float[Tensor, "directions segments width width"]:
-        """Return the next rotations, and clear what they are computed from.
-
-        The bound of a Procrustes step grows with the gradients seen, as Adagrad's does.
-        """
+        """Return the next rotations, and use up what was gathered."""
         if self.positives:
             return self.solved(gathered, keep=max(0.0, 1 - ROTATE_EVERY / sizes.steps_an_epoch))
-        gradient = both_directions(gathered.rotations) / gathered.rotations_weight
-        self.squares += gradient.square().sum(dim=(-2, -1))
-        bound = (self.squares / gradient.shape[-1]).sqrt() / sizes.rotations
-        tiny = torch.finfo(bound.dtype).tiny ** 0.5  # a relation without any gradient stays as it is
-        tails = procrustes_step(tables.rotations[: len(gradient)], gradient, bound.clamp(tiny, 1 / tiny), polar)
+        tails = self.stepped(tables, gathered, sizes.rotations)
         gathered.rotations.zero_()
         gathered.rotations_weight.zero_()
         return torch.cat([tails, tails.mT])
+
+    def stepped(
+        self, tables: Tables, gathered: Gradients, learning_rate: float
+    ) -> Float[Tensor, "relations segments width width"]:
+        """Return rotations after a Procrustes step whose bound grows with the gradients seen, as Adagrad's does."""
+        gradient = both_directions(gathered.rotations) / gathered.rotations_weight
+        self.squares += gradient.square().sum(dim=(-2, -1))
+        bound = (self.squares / gradient.shape[-1]).sqrt() / learning_rate
+        tiny = torch.finfo(bound.dtype).tiny ** 0.5  # a relation without any gradient stays as it is
+        return procrustes_step(tables.rotations[: len(gradient)], gradient, bound.clamp(tiny, 1 / tiny), polar)
 
     def solved(self, gathered: Gradients, keep: float) -> Float[Tensor, "directions segments width width"]:
         """Return rotations by Eq. 3 from the covariances, of which a share is kept for the next time."""
