@@ -21,6 +21,7 @@ SCHEDULE = {
     "learning_rate": 0.01,
     "patience": 1,
     "validate_every": 2,
+    "validation_triples": 30,
     "seed": -7,
     "device": "cpu",
     "deterministic": True,

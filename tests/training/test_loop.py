@@ -57,7 +57,7 @@ def test_the_best_epoch_is_kept_and_training_stops_after_it(method, settings):
     assert log[-1].valid_mrr == validated[found.epochs]
     if len(method(NOISY, settings, torch.device("cpu")).sizes) == 1:  # the pilot of several must gain clearly
         assert validated[found.epochs] == max(validated.values())
-        mrr = validation_mrr(found.model, NOISY, settings.seed)
+        mrr = validation_mrr(found.model, NOISY, settings)
         # Relations of full batch are solved anew in float64: a near tie may fall otherwise.
         assert mrr == pytest.approx(validated[found.epochs], abs=0.01 if method is FullBatch else 1e-9)
 
@@ -330,6 +330,6 @@ def test_a_sample_of_validation_triples_is_drawn_by_the_seed_alone():
     graph = random_graph(entities=60, relations=9, triples=9000, seed=1)
     model = learned(graph, FitSettings(dim=8, segment=4, epochs=2, validate_every=0, device="cpu")).model
     assert len(graph.valid) > 1000
-    first, again, other = (validation_mrr(model, graph, seed) for seed in (0, 0, 1))
+    first, again, other = (validation_mrr(model, graph, Schedule(seed=seed)) for seed in (0, 0, 1))
     assert first == again != other
     assert first == pytest.approx(evaluate(model, graph, "valid").mrr, abs=0.02)

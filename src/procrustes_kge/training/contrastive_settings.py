@@ -21,6 +21,9 @@ class ContrastSettings(Schedule):
     learning_rate: Annotated[float, "size of a step; of the largest, where it falls to nothing in the end"] = 0.2
     # The learning rate falls over all epochs, and the last are the best.
     patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 0
+    validate_every: Annotated[int, "epochs between validations; 0: never validate"] = (
+        10  # for the learning curve alone, unless there is patience
+    )
     dim: Annotated[int, "numbers in an entity's vector"] = 2000
     segment: Annotated[int, "numbers in a segment, each rotated by a matrix of its own"] = 20
     groups: Annotated[int, "equal parts of a vector that are trained one after another; scores add up"] = 1

@@ -8,7 +8,7 @@ validation triples while it trains, and so chooses how many epochs all of them g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,10 +20,10 @@ from torch import Tensor
 from procrustes_kge.graphs.graph import Graph, split_graph
 from procrustes_kge.kernels import can_fuse
 from procrustes_kge.layouts.arranged import ArrangedTriples
-from procrustes_kge.layouts.relational import padded_rows
+from procrustes_kge.layouts.relational import Relations, padded_rows
 from procrustes_kge.linalg import spherise
 from procrustes_kge.models.procrustes import Procrustes, both_ways
-from procrustes_kge.system.threads import cores, over_cores
+from procrustes_kge.system.threads import Result, cores, over_cores
 from procrustes_kge.training.blocks import FusedBlock, PlainBlock, start_vectors
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
@@ -143,28 +143,30 @@ class SegmentsTrainer:
 
     def epoch(self) -> float | Float[Tensor, ""]:
         """Train all blocks for an epoch and return the mean loss of a segment."""
-        if len(self.blocks) > 1 and self.training.workers:
-            losses = list(over_cores(lambda block: block.epoch(), self.blocks, self.training.workers))
-        else:
-            losses = [block.epoch() for block in self.blocks]
-        loss = torch.cat(losses).mean()
+        losses = list(self.over_blocks(lambda block: block.epoch()))
+        loss = (torch.cat(losses) if len(losses) > 1 else losses[0]).mean()
         found = loss if loss.is_cuda else loss.item()
         self.start_loss = found if self.start_loss is None else self.start_loss
         return found
 
     def model(self) -> Procrustes:
         """Return a model of these segments alone."""
-        training, graph = self.training, self.training.graph
-        parts = []
-        for block in self.blocks:
+        triples, translate, graph = self.training.triples, self.training.settings.translate, self.training.graph
+
+        def solved(block: PlainBlock | FusedBlock) -> tuple[Tensor, Relations]:
             points = spherise(block.vectors)
-            solved = training.triples.matrices(len(points)).solve(points, polar, training.settings.translate)
-            parts.append((training.triples.in_graph_order(points), solved))
-        rotations = torch.cat([solved.rotations for _, solved in parts]).transpose(0, 1)
-        shifts = [solved.translations for _, solved in parts if solved.translations is not None]
+            return triples.in_graph_order(points), triples.matrices(len(points)).solve(points, polar, translate)
+
+        points, relations = zip(*self.over_blocks(solved), strict=True)
+        rotations = torch.cat([each.rotations for each in relations]).transpose(0, 1)
+        shifts = [each.translations for each in relations if each.translations is not None]
         translations = both_ways(rotations, torch.cat(shifts).transpose(0, 1)) if shifts else None
-        vectors = torch.cat([points for points, _ in parts], dim=1)
-        return Procrustes(graph.entities, graph.relations, vectors, rotations, translations)
+        return Procrustes(graph.entities, graph.relations, torch.cat(points, dim=1), rotations, translations)
+
+    def over_blocks(self, work: Callable[[PlainBlock | FusedBlock], Result]) -> Iterator[Result]:
+        """Yield work(block) in order, a block per core where there are several of both."""
+        workers = self.training.workers if len(self.blocks) > 1 else 0
+        return over_cores(work, self.blocks, workers) if workers else map(work, self.blocks)
 
     def state(self) -> State:
         """Return all that the next epoch depends on."""

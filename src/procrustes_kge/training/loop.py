@@ -32,7 +32,6 @@ from procrustes_kge.system.threads import over_cores
 from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.state import State, copied
 
-VALIDATION_TRIPLES = 2000  # enough to tell epochs apart; a pilot must gain clearly, for which half as many do
 CLEAR_GAIN = 1.005  # what a pilot must gain to move the stop: a part of a model peaks later than the whole
 HOPELESS = 2.0  # times the loss before the first step: no training recovers from there
 
@@ -165,10 +164,10 @@ def check_trainable(graph: Graph) -> None:
         raise InputError(f"the graph {graph.name} has no training triples")
 
 
-def validation_mrr(model: LinkPredictor, graph: Graph, seed: int, most: int = VALIDATION_TRIPLES) -> float:
+def validation_mrr(model: LinkPredictor, graph: Graph, schedule: Schedule) -> float:
     """Return the two-sided MRR on a sample of the validation triples, the same one every time for a seed."""
-    generator = torch.Generator().manual_seed(seed % 2**63)
-    sample = torch.randperm(len(graph.valid), generator=generator)[:most]
+    generator = torch.Generator().manual_seed(schedule.seed % 2**63)
+    sample = torch.randperm(len(graph.valid), generator=generator)[: schedule.validation_triples]
     return (1 / rank(model, graph, graph.valid[sample]).realistic).mean().item()
 
 
@@ -206,14 +205,12 @@ class _Loop(Generic[Model]):
         trainer, schedule, best = self.training.trainer(0), self.schedule, _Best()
         chooses = schedule.patience > 0 and len(self.graph.valid) > 0
         # A part of a model peaks later than the whole, so it must gain something to move the stop.
-        margin, most = (
-            (CLEAR_GAIN, VALIDATION_TRIPLES // 2) if len(self.training.sizes) > 1 else (1.0, VALIDATION_TRIPLES)
-        )
+        margin = CLEAR_GAIN if len(self.training.sizes) > 1 else 1.0
         for epoch in range(1, schedule.epochs + 1):
             looks = schedule.validate_every > 0 and (epoch % schedule.validate_every == 0 or epoch == schedule.epochs)
             loss, mrr = self.train(trainer, epoch, best, looks or epoch == schedule.epochs), None
             if looks and len(self.graph.valid):
-                mrr = self.valid_mrr = validation_mrr(trainer.model(), self.graph, schedule.seed, most)
+                mrr = self.valid_mrr = validation_mrr(trainer.model(), self.graph, schedule)
             if loss is not None:
                 self.curve.append(Point(epoch, loss, mrr))
             if looks:

@@ -25,12 +25,13 @@ class Schedule:
     learning_rate: Annotated[float, "size of a step"] = 0.1
     patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 5
     validate_every: Annotated[int, "epochs between validations; 0: never validate"] = 5
+    validation_triples: Annotated[int, "most triples that a validation ranks, the same ones each time"] = 1000
     seed: Annotated[int, "where random draws start; it repeats on the same machine (on a GPU see deterministic)"] = 0
     device: Annotated[str, "cpu, cuda, cuda:1, or auto: the GPU where there is one"] = "auto"
     deterministic: Annotated[bool, "add in a fixed order on a GPU, so that a seed repeats to the last bit"] = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
-        check_whole(self, ("epochs",), least=1)
+        check_whole(self, ("epochs", "validation_triples"), least=1)
         check_whole(self, ("patience", "validate_every"), least=0)
         check_range(self, "learning_rate", 1000, above=True)
