@@ -9,6 +9,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from procrustes_kge.errors import InputError
 
+MOST = 10**18  # of a whole number: PyTorch takes no size over 64 bits
+
 
 def check_choices(settings: Any) -> None:
     """Refuse words that a field does not know and, where a field takes a number or a word, what is neither."""
@@ -30,6 +32,8 @@ def check_whole(settings: Any, names: Iterable[str], least: int) -> None:
         value = getattr(settings, name)
         if not isinstance(value, int) or value < least:
             raise InputError(f"{spoken(name)} {value}, expected a whole number of at least {least}")
+        if value > MOST:
+            raise InputError(f"{spoken(name)} {value}, expected a whole number of at most {MOST}")
 
 
 def check_odd(**numbers: int) -> None:

@@ -17,7 +17,7 @@ from procrustes_kge.layouts.relational import RelationalMatrices
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.training.blocks import PlainBlock, start_vectors
-from procrustes_kge.training.full_batch import FullBatch, fit
+from procrustes_kge.training.full_batch import FullBatch, fit, learn_full_batch
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.restoring import restore_relations
 from toys import graph_of, random_graph, random_graphs, rotated_graph, same
@@ -244,6 +244,7 @@ def test_training_triples_stand_in_where_no_validation_triples_are(pilot):
     model, log = told(bare, settings)
     chosen = log[-1].epochs
     assert chosen < 50
+    assert any(point.valid_mrr for point in learn_full_batch(bare, settings).curve)  # of those that chose
     # They choose, and are trained on like the rest.
     assert same(model, fit(bare, replace(settings, patience=0, epochs=chosen)))
 
@@ -260,6 +261,10 @@ def test_all_epochs_are_trained_where_no_triple_can_stand_in():
 def test_a_table_that_no_memory_holds_is_refused():
     with pytest.raises(InputError, match=r"out of memory for training on 60 entities .* try a smaller --dim"):
         fit(rotated_graph(), FitSettings(dim=10**15, device="cpu"))
+    with pytest.raises(InputError, match=r"out of memory for training on 60 entities .* try a smaller --dim"):
+        fit(rotated_graph(), FitSettings(dim=10**18, device="cpu"))
+    with pytest.raises(InputError, match=r"dim 10+, expected a whole number of at most"):
+        FitSettings(dim=10**19, device="cpu")
 
 
 MISTAKES = [

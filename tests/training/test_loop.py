@@ -85,7 +85,8 @@ def test_a_trainer_goes_on_from_a_state_as_if_it_had_never_stopped(method, setti
             other.restore(state)
             assert [float(other.epoch()) for _ in range(3)] == rest
             assert same(one.model(), other.model())
-            assert losses[0] == float(other.start_loss) or method is not FullBatch
+            if method is FullBatch:
+                assert losses[0] == float(other.start_loss)
 
 
 @every_method

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from procrustes_kge.layouts.fused import FusedLayout
+from procrustes_kge.system.memory import is_out_of_memory
 
 WIDEST = 64  # numbers in a segment: larger matrices do not fit into the registers of a program
 WIDEST_GROUP = 32  # numbers whose distance is one of several: their loop is unrolled
@@ -51,6 +52,8 @@ def _compiles(device: torch.device) -> bool:
         small = FusedSegments(torch.ones(1, 1, 16, device=device), layout)
         small.train_epoch(0.1, translate=False, by_norm=False, adam=False, near=0.1)
     except Exception as error:  # whichever it is: plain PyTorch does the same work
+        if is_out_of_memory(error):  # of the moment, and no reason to do without kernels for good
+            raise
         warnings.warn(f"training in plain PyTorch, as no kernel can be built: {error}", RuntimeWarning, stacklevel=2)
         return False
     return True

@@ -16,7 +16,7 @@ from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.known_answers import KnownAnswers, known_answers
 from procrustes_kge.graphs.queries import both_queries
 from procrustes_kge.models.predictor import LinkPredictor
-from procrustes_kge.system.memory import shrinking
+from procrustes_kge.system.memory import explain_out_of_memory, shrinking
 from procrustes_kge.system.precision import exact_products
 from procrustes_kge.system.threads import over_cores
 
@@ -160,7 +160,8 @@ def evaluate(model: LinkPredictor, graph: Graph, split: str = "test", progress: 
     triples = graph.split(split)
     if len(triples) == 0:
         raise InputError(f"the graph {graph.name} has no {split} triples to rank")
-    return Evaluation.of(rank(model, graph, triples, progress=progress), graph.relations)
+    with explain_out_of_memory(f"ranking {len(triples):,} triples of {graph.name}", "a smaller --dim"):
+        return Evaluation.of(rank(model, graph, triples, progress=progress), graph.relations)
 
 
 def rank(

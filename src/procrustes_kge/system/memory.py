@@ -17,8 +17,8 @@ _ON_A_GPU = re.compile(r"CUDA error: out of memory|CU\w+_STATUS_ALLOC_FAILED")
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Say whether an error means too little memory, on the GPU or on the CPU."""
-    says = isinstance(error, RuntimeError) and "tried to allocate" in str(error)
-    return says or isinstance(error, MemoryError) or _gpu_is_full(error)
+    says = any(words in str(error) for words in ("tried to allocate", "Storage size calculation overflowed"))
+    return (says and isinstance(error, RuntimeError)) or isinstance(error, MemoryError) or _gpu_is_full(error)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.gradients import Tables, add_covariances
 from procrustes_kge.training.learner import Learner, StepSizes, polar
 from procrustes_kge.training.loop import Report, run
-from procrustes_kge.training.optimisers import Adagrad, Adam
+from procrustes_kge.training.optimisers import OPTIMISERS
 from procrustes_kge.training.state import Remembering
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
@@ -79,9 +79,10 @@ class ContrastiveTrainer(Remembering):
     def __init__(self, graph: Graph, batches: QueryBatches, settings: ContrastSettings, device: torch.device) -> None:
         self.graph, self.batches, self.settings, self.device = graph, batches, settings, device
         generator = torch.Generator(device).manual_seed(settings.seed % 2**63)
-        optimiser = Adam if settings.optimiser == "adam" else Adagrad
         tables = self.start(generator)
-        self.learner = Learner(tables, settings.objective, optimiser, generator, settings.lengths == "unit")
+        self.learner = Learner(
+            tables, settings.objective, OPTIMISERS[settings.optimiser], generator, settings.lengths == "unit"
+        )
         if settings.relations == "positives":
             self.solve_all()
         rows = len(batches.tiles) * batches.height

@@ -53,8 +53,11 @@ def learn_full_batch(graph: Graph, settings: FitSettings, report: Report | None 
     check_trainable(graph)
     if settings.patience and settings.validate_every and len(graph.valid) == 0:
         drawn = split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
-        epochs = choose_epochs(FullBatch, drawn, settings, report) if len(drawn.valid) else settings.epochs
-        settings = replace(settings, patience=0, epochs=epochs)
+        if len(drawn.valid):
+            epochs, curve = choose_epochs(FullBatch, drawn, settings, report)
+            found = run(FullBatch, graph, replace(settings, patience=0, epochs=epochs), report)
+            return replace(found, curve=curve)
+        settings = replace(settings, patience=0)
     return run(FullBatch, graph, settings, report)
 
 

@@ -135,12 +135,15 @@ def choose_epochs(
     graph: Graph,
     settings: Learnable,
     report: Report | None = None,
-) -> int:
-    """Return the number of epochs that the pilot chooses, and train no other part."""
+) -> tuple[int, tuple[Point, ...]]:
+    """Return the number of epochs that the pilot chooses, and its learning curve; train no other part."""
     with at_work(graph, settings) as device:
         loop = _Loop(method(graph, settings, device), graph, settings, report)
-        loop.pilot()
-        return loop.epochs
+        try:
+            loop.pilot()
+        except DivergedError as error:  # nothing of it is kept
+            raise InputError(str(error)) from None
+        return loop.epochs, tuple(loop.curve)
 
 
 @contextmanager

@@ -19,7 +19,8 @@ def sigmoid(
     """Return −(log σ(answer) + v Σ w log σ(−negative)) / (1 + v), the weights w held fixed.
 
     w = softmax(temperature · score) over the negatives (self-adversarial). With a `negative_weight` v = 1 negatives
-    count as much as the answer, whatever their number; where v is their number and w even, every one of them does.
+    count as much as the answer, whatever their number; where v is their number and
+    all w are equal, each of them does.
     """
     shares, weight = (settings.adversarial_temperature * negatives.detach()).softmax(dim=1), settings.negative_weight
     return -(logsigmoid(answers) + weight * (shares * logsigmoid(-negatives)).sum(dim=1)) / (1 + weight)

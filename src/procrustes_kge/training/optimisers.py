@@ -44,3 +44,6 @@ class Adagrad(Remembering):
         square = self.square[rows].addcmul_(gradient, gradient)
         self.square[rows] = square
         values.addcdiv_(gradient, square.sqrt_().add_(1e-10), value=-learning_rate)
+
+
+OPTIMISERS: dict[str, type[Adagrad] | type[Adam]] = {"adagrad": Adagrad, "adam": Adam}

@@ -225,8 +225,10 @@ def values_of(settings: Settings) -> dict[str, Any]:
     return values | values.pop("options", {})
 
 
-def settings_of(method: str, values: dict[str, Any]) -> Settings:
+def settings_of(method: str, values: Any) -> Settings:
     """Return the settings of a method that `values_of` returned; refuse any that is not known."""
+    if not isinstance(values, dict):
+        raise ValueError(f"settings that are a {type(values).__name__}, expected names and values")
     known = {field.name for field in fields(METHODS[method])} - {"options"}
     if method == "train":
         known |= set(option_names(values.get("model", "")))

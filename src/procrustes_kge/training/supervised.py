@@ -89,7 +89,7 @@ class SupervisedTrainer(Remembering):
             rate = torch.tensor(settings.learning_rate, dtype=torch.float32, device=device)
             self.optimiser = torch.optim.Adam(module.parameters(), rate, fused=True, capturable=True)
         else:
-            kind = torch.optim.Adam if settings.optimiser == "adam" else torch.optim.Adagrad
+            kind = {"adam": torch.optim.Adam, "adagrad": torch.optim.Adagrad}[settings.optimiser]
             self.optimiser = kind(module.parameters(), settings.learning_rate)
         # Not a method, which would hold the trainer: its memory is to be free as soon as nobody needs it.
         self.step = partial(take_step, self.losses, self.optimiser)
@@ -185,7 +185,8 @@ class SupervisedTrainer(Remembering):
         group["lr"] = rate.to(self.device, torch.float32) if torch.is_tensor(group["lr"]) else float(rate)
         self.optimiser.load_state_dict(whole)
         if self.recorded is not None:
-            self.recorded.forget()  # it moves the tables that the optimiser had before
+            # It moves the tables that the optimiser had before; what an optimiser makes first is not recorded either.
+            self.recorded = RecordedStep(self.recorded.step, self.recorded.generators)
 
 
 def take_step(losses: QueryLoss, optimiser: torch.optim.Optimizer, *batch: Tensor) -> Float[Tensor, ""]:

@@ -10,8 +10,10 @@ from procrustes_kge.models.baselines.geometric import OTE, RotatE, RotH, TransE
 from procrustes_kge.models.baselines.layers import RandomSource
 from procrustes_kge.models.baselines.neighbours import RGCN, SACN
 
-_MODELS = (TransE, DistMult, ComplEx, RGCN, ConvE, A2N, SACN, TuckER, QuatE, InteractE, RotH, RotatE, OTE)
-BASELINES: dict[str, type[Baseline]] = {model.__name__.lower(): model for model in _MODELS}
+BASELINES: dict[str, type[Baseline]] = {
+    model.__name__.lower(): model
+    for model in (TransE, DistMult, ComplEx, RGCN, ConvE, A2N, SACN, TuckER, QuatE, InteractE, RotH, RotatE, OTE)
+}
 
 
 def baseline(name: str) -> type[Baseline]:

@@ -50,10 +50,10 @@ class RandomSource:
         """
         for kind, generator in self._generators.items():
             if kind in state:
-                generator.set_state(state[kind])
+                generator.set_state(state[kind].cpu())
             else:
                 generator.manual_seed(self.seed % 2**63)
-        self._restored = {kind: each for kind, each in state.items() if kind not in self._generators}
+        self._restored = {kind: each.cpu() for kind, each in state.items() if kind not in self._generators}
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RandomSource:
         """Return a source that draws the same from here on; generators themselves cannot be copied."""
