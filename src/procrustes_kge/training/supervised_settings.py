@@ -18,7 +18,7 @@ class TrainSettings(Schedule):
 
     smaller: ClassVar[str] = "a smaller --dim or --batch, fewer --negatives, or --shared-negatives"
     validation_triples: Annotated[int, "most triples that a validation ranks, the same ones each time"] = (
-        2000  # few settings stop as early as these can: fewer triples stopped RotatE on FB15k-237 too soon
+        2000  # with half as many, noise can stop a training too soon
     )
     model: Annotated[str, f"which baseline: {', '.join(BASELINES)}"] = "complex"
     options: ModelOptions = field(default_factory=BASELINES["complex"].Options)  # what the model is
