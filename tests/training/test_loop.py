@@ -189,11 +189,14 @@ class Counter:
 
     def __init__(self, graph, losses):
         self.graph, self.losses, self.start_loss = graph, losses, 1.0
-        self.number = torch.zeros(())
+        self.number, self.workers, self.adjusted = torch.zeros(()), None, []
 
     def epoch(self):
         self.number += 1
         return self.losses[int(self.number) - 1] if self.losses else 1.0
+
+    def adjust(self, change):
+        self.adjusted.append(change)
 
     def model(self):
         return Number(self.graph, self.number.clone())
@@ -220,8 +223,11 @@ class Counting:
         self.sizes, self.losses, self.workers = sizes, losses or {}, workers
 
     def __call__(self, graph, settings, device):
-        self.graph = graph
+        self.graph, self.settings = graph, settings
         return self
+
+    def of_parts(self, parts):
+        return self.settings
 
     def trainer(self, part):
         return Counter(self.graph, self.losses.get(part))

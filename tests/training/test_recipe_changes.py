@@ -65,7 +65,7 @@ def test_a_setting_that_a_recipe_does_not_have_is_refused_with_those_that_have_i
 
 def test_every_setting_of_training_is_read_by_it():
     room = Path(procrustes_kge.__file__).parent / "training"
-    files = ("supervised", "query_loss", "losses", "loop")
+    files = ("supervised", "query_loss", "losses", "loop", "timekeeping")
     read = "".join((room / f"{name}.py").read_text(encoding="utf-8") for name in files)
     shared = {field.name for field in fields(Schedule)}
     assert shared < OF_TRAINING

@@ -32,6 +32,7 @@ from procrustes_kge.training.learner import Learner, StepSizes, polar
 from procrustes_kge.training.loop import Report, run
 from procrustes_kge.training.optimisers import OPTIMISERS
 from procrustes_kge.training.state import Remembering
+from procrustes_kge.training.timekeeping import Change
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
 START = 0.01  # size of a coordinate at the start, where lengths are free
@@ -66,6 +67,11 @@ class Contrastive:
         group = replace(settings, dim=settings.dim // settings.groups, groups=1, seed=seed)
         return ContrastiveTrainer(self.graph, self.batches, group, self.device)
 
+    def of_parts(self, parts: int) -> ContrastSettings:
+        """Return the settings of a training that has the first groups alone."""
+        settings = self.settings
+        return replace(settings, dim=settings.dim // settings.groups * parts, groups=parts)
+
     def join(self, trainers: Iterator[ContrastiveTrainer]) -> Procrustes:
         """Return one model whose vectors are those of the groups side by side: its scores are the sum of theirs."""
         return joined(list(map(ContrastiveTrainer.model, trainers)))  # each is let go before the next is trained
@@ -74,7 +80,7 @@ class Contrastive:
 class ContrastiveTrainer(Remembering):
     """Trains one group: the learner, the batches it is given, and how far each step goes."""
 
-    remembered = ("learner", "start_loss")
+    remembered = ("learner", "start_loss", "falls_from", "falls_at", "falls_to")
 
     def __init__(self, graph: Graph, batches: QueryBatches, settings: ContrastSettings, device: torch.device) -> None:
         self.graph, self.batches, self.settings, self.device = graph, batches, settings, device
@@ -92,6 +98,9 @@ class ContrastiveTrainer(Remembering):
         self.chunk = max(batches.height, min(self.batch, at_once) // batches.height * batches.height)
         self.steps_an_epoch = batches.steps(self.batch)
         self.start_loss = math.nan
+        # The rates fall in a straight line from a share of the largest, at a step, to nothing at another.
+        self.falls_from, self.falls_at, self.falls_to = 1.0, 0, settings.epochs * self.steps_an_epoch
+        self.workers = settings.workers or self.usual_workers()
 
     def start(self, generator: torch.Generator) -> Tables:
         """Return the tables to start from: random, or those of a short `fit`."""
@@ -132,12 +141,23 @@ class ContrastiveTrainer(Remembering):
             add_covariances(learner.gathered.rotations, learner.tables, batch)
         learner.rotate_to(learner.rotations.solved(learner.gathered, keep=1.0))
 
-    @property
-    def workers(self) -> int:
-        """How many threads to use on the CPU: for small products, more would wait for one another most of the time."""
+    def usual_workers(self) -> int:
+        """Return how many threads to use on the CPU: for small products, more mostly wait for one another."""
         compared = self.settings.compared(len(self.graph.entities))
         small = self.chunk * max(compared, self.settings.segment) * self.settings.dim < SMALL
-        return self.settings.workers or (1 if small else cores())
+        return 1 if small else cores()
+
+    def adjust(self, change: Change) -> None:
+        """Let the rates reach nothing after other epochs than was planned, or go on with other threads."""
+        self.workers = change.workers or self.workers
+        if change.epochs is not None:
+            self.falls_from = self.share_left()
+            self.falls_at, self.falls_to = self.learner.taken, change.epochs * self.steps_an_epoch
+
+    def share_left(self) -> float:
+        """Return which share of the largest rates the next step has."""
+        length = max(1, self.falls_to - self.falls_at)
+        return self.falls_from * max(1 / length, 1 - (self.learner.taken - self.falls_at) / length)
 
     def epoch(self) -> float:
         """Train on every query once and return the mean loss of an answer."""
@@ -183,7 +203,7 @@ class ContrastiveTrainer(Remembering):
     def step_sizes(self) -> StepSizes:
         """Return how far the next step goes: the rates rise at first, then fall to nothing."""
         total, taken = self.settings.epochs * self.steps_an_epoch, self.learner.taken
-        share = min(1.0, (taken + 1) / min(WARM_UP, 1 + total // 10)) * max(1 / total, 1 - taken / total)
+        share = min(1.0, (taken + 1) / min(WARM_UP, 1 + total // 10)) * self.share_left()
         rates = self.settings.learning_rate, self.settings.rotation_learning_rate
         return StepSizes(share * rates[0], share * rates[1], self.steps_an_epoch)
 

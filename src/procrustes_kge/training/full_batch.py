@@ -30,10 +30,12 @@ from procrustes_kge.training.learner import polar
 from procrustes_kge.training.loop import Learned, Report, check_trainable, choose_epochs, run
 from procrustes_kge.training.restoring import restore_relations
 from procrustes_kge.training.state import State, merged, part_of
+from procrustes_kge.training.timekeeping import Change, Timekeeper
 
 if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import Scratch
 
+TINY = 1e-3  # seconds: no time is left, which is not the same as any time
 STAND_IN = 0.05  # share of the training triples that choose the epochs where nothing else does
 MOST_AT_ONCE = 2**16 - 1  # segments: the largest grid of programs on a GPU
 
@@ -52,10 +54,11 @@ def learn_full_batch(graph: Graph, settings: FitSettings, report: Report | None 
     """Return what `fit` learns, with the learning curve."""
     check_trainable(graph)
     if settings.patience and settings.validate_every and len(graph.valid) == 0:
-        drawn = split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
+        clock, drawn = Timekeeper(settings), split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
         if len(drawn.valid):
             epochs, curve = choose_epochs(FullBatch, drawn, settings, report)
-            found = run(FullBatch, graph, replace(settings, patience=0, epochs=epochs), report)
+            left = max(clock.left(), TINY) if settings.time else 0.0
+            found = run(FullBatch, graph, replace(settings, patience=0, epochs=epochs, time=left, replay=""), report)
             return replace(found, curve=curve)
         settings = replace(settings, patience=0)
     return run(FullBatch, graph, settings, report)
@@ -96,6 +99,10 @@ class FullBatch:
         rows, tiles = padded_rows(len(self.graph.train), len(self.graph.relations))
         numbers = tables + 4 * width * rows + width**2 * (tiles + 4 * len(self.graph.relations))
         return max(1, room // (4 * numbers + 32 * rows))
+
+    def of_parts(self, parts: int) -> FitSettings:
+        """Return the settings of a training that has the first parts alone."""
+        return replace(self.settings, dim=sum(self.sizes[:parts]) * self.settings.segment)
 
     def trainer(self, part: int) -> SegmentsTrainer:
         """Return an untrained trainer of a part."""
@@ -138,6 +145,8 @@ class FullBatch:
 class SegmentsTrainer:
     """Trains some segments: the pilot's, or one block of others."""
 
+    workers = None  # a core each, whatever else runs
+
     def __init__(self, training: FullBatch, numbers: range) -> None:
         self.training = training
         at_once = training.segments_at_once()
@@ -151,6 +160,9 @@ class SegmentsTrainer:
         found = loss if loss.is_cuda else loss.item()
         self.start_loss = found if self.start_loss is None else self.start_loss
         return found
+
+    def adjust(self, change: Change) -> None:
+        """Change nothing: no rate falls with the epochs."""
 
     def model(self) -> Procrustes:
         """Return a model of these segments alone."""

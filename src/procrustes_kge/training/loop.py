@@ -13,7 +13,8 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -31,6 +32,7 @@ from procrustes_kge.system.process import give_back
 from procrustes_kge.system.threads import over_cores
 from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.state import State, copied
+from procrustes_kge.training.timekeeping import Change, Timekeeper, spoken_changes
 
 CLEAR_GAIN = 1.005  # what a pilot must gain to move the stop: a part of a model peaks later than the whole
 HOPELESS = 2.0  # times the loss before the first step: no training recovers from there
@@ -51,6 +53,13 @@ class Trainer(Protocol[PartModel]):
 
     def epoch(self) -> float | Float[Tensor, ""]:
         """Train once and return the mean loss; a tensor where reading the number would make a GPU wait."""
+
+    @property
+    def workers(self) -> int | None:
+        """How many threads an epoch uses; None where that cannot change."""
+
+    def adjust(self, change: Change) -> None:
+        """Take it that training ends after other epochs than was planned, or go on with other threads."""
 
     def model(self) -> PartModel:
         """Return what has been learned so far; it may share memory with the trainer."""
@@ -80,6 +89,9 @@ class Training(Protocol[PartModel]):
     def join(self, trainers: Iterator[Any]) -> PartModel:
         """Return one model of parts that are trained when they are asked for; perhaps not of all."""
 
+    def of_parts(self, parts: int) -> Schedule:
+        """Return the settings of a training that has the first parts alone."""
+
 
 @dataclass(frozen=True)
 class Point:
@@ -92,11 +104,12 @@ class Point:
 
 @dataclass(frozen=True)
 class Learned(Generic[LearnedModel]):
-    """A model, for how many epochs it was trained, and the learning curve of its pilot."""
+    """A model, for how many epochs it was trained, its pilot's curve, and settings that repeat it without a clock."""
 
     model: LearnedModel
     epochs: int
     curve: tuple[Point, ...]
+    settings: Any
 
 
 @dataclass(frozen=True)
@@ -127,7 +140,8 @@ def run(
     """
     check_trainable(graph)
     with at_work(graph, settings) as device:
-        return _Loop(method(graph, settings, device), graph, settings, report).run()
+        clock = Timekeeper(settings)  # before anything is set up, which takes time too
+        return _Loop(method(graph, settings, device), graph, settings, clock, report).run()
 
 
 def choose_epochs(
@@ -138,7 +152,8 @@ def choose_epochs(
 ) -> tuple[int, tuple[Point, ...]]:
     """Return the number of epochs that the pilot chooses, and its learning curve; train no other part."""
     with at_work(graph, settings) as device:
-        loop = _Loop(method(graph, settings, device), graph, settings, report)
+        clock = Timekeeper(settings)
+        loop = _Loop(method(graph, settings, device), graph, settings, clock, report)
         try:
             loop.pilot()
         except DivergedError as error:  # nothing of it is kept
@@ -177,13 +192,15 @@ def validation_mrr(model: LinkPredictor, graph: Graph, schedule: Schedule) -> fl
 class _Loop(Generic[Model]):
     """One call of `run`: how far it has come, and what was best."""
 
-    def __init__(self, training: Training[Model], graph: Graph, schedule: Schedule, report: Report | None) -> None:
-        self.training, self.graph, self.schedule, self.report = training, graph, schedule, report
+    def __init__(
+        self, training: Training[Model], graph: Graph, schedule: Schedule, clock: Timekeeper, report: Report | None
+    ) -> None:
+        self.training, self.graph, self.schedule, self.clock, self.report = training, graph, schedule, clock, report
         self.epochs, self.done = schedule.epochs, 0
         self.curve = list[Point]()
         self.loss: float | None = None
         self.valid_mrr: float | None = None
-        self.lock, self.stopped = threading.Lock(), threading.Event()
+        self.lock, self.stopped, self.late = threading.Lock(), threading.Event(), threading.Event()
 
     def run(self) -> Learned[Model]:
         """Train all parts and join them."""
@@ -194,24 +211,32 @@ class _Loop(Generic[Model]):
             self.stopped.set()  # an interrupted training does not wait for its workers to finish
         if parts.problem:
             raise DivergedError(parts.problem, model)
-        return Learned(model, self.epochs, tuple(self.curve))
+        repeats = replace(self.training.of_parts(parts.count), time=0.0, replay=spoken_changes(self.clock.changes))
+        return Learned(model, self.epochs, tuple(self.curve), repeats)
 
     def trained(self) -> Iterator[Trainer[Model]]:
-        """Yield the trainer of each part when it is done."""
+        """Yield the trainer of each part when it is done; the last parts are left out where there is no time."""
         workers, others = self.training.workers, range(1, len(self.training.sizes))
         yield self.pilot()
         give_back()  # the pilot needed more memory than the other parts will
-        yield from over_cores(self.follow, others, workers, self.stopped.set) if workers else map(self.follow, others)
+        found = over_cores(self.follow, others, workers, self.stopped.set) if workers else map(self.follow, others)
+        yield from takewhile(lambda trainer: trainer is not None, found)
 
     def pilot(self) -> Trainer[Model]:
         """Train the first part, and let validation choose the epochs; the trainer goes back to the best."""
         trainer, schedule, best = self.training.trainer(0), self.schedule, _Best()
         chooses = schedule.patience > 0 and len(self.graph.valid) > 0
         # A part of a model peaks later than the whole, so it must gain something to move the stop.
-        margin = CLEAR_GAIN if len(self.training.sizes) > 1 else 1.0
-        for epoch in range(1, schedule.epochs + 1):
-            looks = schedule.validate_every > 0 and (epoch % schedule.validate_every == 0 or epoch == schedule.epochs)
-            loss, mrr = self.train(trainer, epoch, best, looks or epoch == schedule.epochs), None
+        margin, epoch = CLEAR_GAIN if len(self.training.sizes) > 1 else 1.0, 0
+        self.clock.begin(len(self.training.sizes))
+        while epoch < self.epochs:
+            epoch += 1
+            seen = trainer.epoch()
+            if change := self.clock.after(epoch, self.epochs, trainer.workers):
+                self.epochs = change.epochs or self.epochs
+                trainer.adjust(change)
+            looks, mrr = self.looks(epoch), None
+            loss = self.checked(seen, trainer, epoch, best, looks or epoch == self.epochs)
             if looks and len(self.graph.valid):
                 mrr = self.valid_mrr = validation_mrr(trainer.model(), self.graph, schedule)
             if loss is not None:
@@ -227,19 +252,35 @@ class _Loop(Generic[Model]):
             self.tell(0, self.epochs, times=self.epochs)
         return trainer
 
-    def follow(self, part: int) -> Trainer[Model]:
-        """Train another part for as many epochs as the pilot chose."""
+    def looks(self, epoch: int) -> bool:
+        """Say whether an epoch is followed by a validation."""
+        every = self.schedule.validate_every
+        return every > 0 and (epoch % every == 0 or epoch == self.epochs)
+
+    def follow(self, part: int) -> Trainer[Model] | None:
+        """Train another part for as many epochs as the pilot chose; nothing where there is no time left for it."""
+        if self.late.is_set() or not self.clock.another_part_fits():
+            self.late.set()
+            return None
+        started = self.clock.now()
         trainer, nothing = self.training.trainer(part), _Best()
         for epoch in range(1, self.epochs + 1):
             if self.stopped.is_set():
                 break
-            self.train(trainer, epoch, nothing, epoch == self.epochs)
+            self.checked(trainer.epoch(), trainer, epoch, nothing, epoch == self.epochs)
+            if change := self.clock.changes.get(epoch):
+                trainer.adjust(change)
             self.tell(part, epoch)
+            if self.clock.left() < 0 and epoch < self.epochs:
+                self.late.set()
+                return None
+        self.clock.part_done(self.clock.now() - started)
         return trainer
 
-    def train(self, trainer: Trainer[Model], epoch: int, best: _Best, read: bool) -> float | None:
-        """Train for an epoch and return the loss, if it is read, after seeing that training has not diverged."""
-        loss = trainer.epoch()
+    def checked(
+        self, loss: float | Tensor, trainer: Trainer[Model], epoch: int, best: _Best, read: bool
+    ) -> float | None:
+        """Return the loss of an epoch, if it is read, after seeing that training has not diverged."""
         if not read and not isinstance(loss, float):  # a GPU would have to stop and wait for the number
             return None
         self.loss = float(loss)
@@ -288,7 +329,7 @@ class _UntilDiverged(Iterator[Trainer[Any]]):
     """The trainers of the parts; where one diverges, it is the last, as it was last good, if it was."""
 
     def __init__(self, trainers: Iterator[Trainer[Any]]) -> None:
-        self.trainers, self.any, self.problem = trainers, False, ""
+        self.trainers, self.count, self.problem = trainers, 0, ""
 
     def __next__(self) -> Trainer[Any]:
         if self.problem:
@@ -298,6 +339,6 @@ class _UntilDiverged(Iterator[Trainer[Any]]):
         except DivergedError as error:
             self.problem, trainer = str(error), error.model
             if trainer is None:
-                raise StopIteration if self.any else InputError(self.problem) from None
-        self.any = True
+                raise StopIteration if self.count else InputError(self.problem) from None
+        self.count += 1
         return trainer

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from procrustes_kge.training.timekeeping import parse_changes
 from procrustes_kge.validation import check_range, check_whole
 
 _NEGATIVES = {"all": "all negatives", "none": "no negatives", "kvsall": "all answers at once (kvsall)"}
@@ -29,9 +31,13 @@ class Schedule:
     seed: Annotated[int, "where random draws start; it repeats on the same machine (on a GPU see deterministic)"] = 0
     device: Annotated[str, "cpu, cuda, cuda:1, or auto: the GPU where there is one"] = "auto"
     deterministic: Annotated[bool, "add in a fixed order on a GPU, so that a seed repeats to the last bit"] = False
+    time: float = 0.0  # seconds that training may take: late, it trains fewer epochs or parts; 0: as long as it takes
+    replay: Annotated[str, "what an earlier run changed to end in time, as it printed it: repeats that run exactly"] = ""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
         check_whole(self, ("epochs", "validation_triples"), least=1)
         check_whole(self, ("patience", "validate_every"), least=0)
         check_range(self, "learning_rate", 1000, above=True)
+        check_range(self, "time", math.inf)
+        parse_changes(self.replay)

@@ -26,7 +26,8 @@ class Remembering:
             elif isinstance(value, torch.Generator):
                 found[name] = value.get_state()
             elif value is not None:
-                found[name] = torch.as_tensor(value)
+                # A Python float has 64 bits: with fewer, what goes on from here would differ in the last digit.
+                found[name] = torch.as_tensor(value, dtype=torch.float64 if isinstance(value, float) else None)
         return found
 
     def restore(self, state: Mapping[str, Tensor]) -> None:

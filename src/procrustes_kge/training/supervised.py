@@ -29,6 +29,7 @@ from procrustes_kge.training.loop import Report, run
 from procrustes_kge.training.query_loss import QueryLoss
 from procrustes_kge.training.state import Remembering, State, copied, copy_into, merged, part_of
 from procrustes_kge.training.supervised_settings import TrainSettings
+from procrustes_kge.training.timekeeping import Change
 
 BATCH_SCORES = 2**27  # of a batch; what is computed from them takes several times as much
 
@@ -64,6 +65,10 @@ class Supervised:
         """Return an untrained trainer."""
         return SupervisedTrainer(self.graph, self.settings, self.device)
 
+    def of_parts(self, parts: int) -> TrainSettings:
+        """Return the settings: there is one part."""
+        return self.settings
+
     def join(self, trainers: Iterator[SupervisedTrainer]) -> TrainedBaseline:
         """Return the one model, without its gradients."""
         model = next(trainers).model()
@@ -75,6 +80,7 @@ class SupervisedTrainer(Remembering):
     """The batches, the model and the optimiser."""
 
     remembered = ("epochs", "start_loss")
+    workers = None  # PyTorch's own number of threads
 
     def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
         self.settings, self.device, on_a_gpu = settings, device, device.type == "cuda"
@@ -152,6 +158,9 @@ class SupervisedTrainer(Remembering):
         group["lr"] *= self.settings.learning_rate_decay
         if self.recorded is not None and self.settings.learning_rate_decay != 1 and not torch.is_tensor(group["lr"]):
             self.recorded.forget()
+
+    def adjust(self, change: Change) -> None:
+        """Change nothing: no rate falls with the number of epochs."""
 
     def model(self) -> TrainedBaseline:
         """Return the model, no longer in training."""
