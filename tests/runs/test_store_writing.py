@@ -12,7 +12,8 @@ from folders import FIT, files_in, learned, model_of, same_model
 from procrustes_kge.errors import InputError
 from procrustes_kge.runs import store
 from procrustes_kge.runs.export import EXPORTS, export
-from procrustes_kge.runs.store import check_target, load, load_run, save
+from procrustes_kge.runs.store import check_target, load, load_run, save, update_report
+from procrustes_kge.system import files
 
 
 def break_names(monkeypatch, error):
@@ -142,6 +143,35 @@ def test_settings_that_were_not_given_are_not_made_up(tmp_path):
     assert about["method"] is about["settings"] is None
 
 
+def test_a_report_is_changed_entry_by_entry_and_nothing_else_is(folder):
+    before, report = files_in(folder), load_run(folder).report
+    update_report(folder, metrics={"valid": {"mrr": 0.25}}, epochs=7)
+    metrics = {**report["metrics"], "valid": {"mrr": 0.25}}
+    assert load_run(folder).report == {**report, "metrics": metrics, "epochs": 7}
+    update_report(folder, metrics={"valid": {"mrr": 0.5}}, notes=[])
+    assert load_run(folder).report["metrics"] == {**metrics, "valid": {"mrr": 0.5}}
+    assert load_run(folder).report["notes"] == []
+    after = files_in(folder)
+    assert {name for name in after if before.get(name) != after[name]} == {"report.json"}
+    check_target(folder)  # still a run folder, and nothing else
+
+
+def test_a_report_that_cannot_be_written_stays_as_it_was(folder, monkeypatch):
+    before = files_in(folder)
+    monkeypatch.setattr(files, "write_json", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(InputError, match=r"report\.json: cannot be written \(No space left on device\)"):
+        update_report(folder, epochs=7)
+    assert files_in(folder) == before
+
+
+def test_what_has_no_report_is_refused(folder, tmp_path):
+    with pytest.raises(InputError, match="its report cannot be read .* give a folder that `save` wrote"):
+        update_report(tmp_path, epochs=7)
+    (folder / "report.json").write_text("[]")
+    with pytest.raises(InputError, match="its report cannot be read .report.json holds a list, expected an object"):
+        update_report(folder, epochs=7)
+
+
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_that_may_not_be_written_to_is_refused_before_any_work(tmp_path):
     (tmp_path / "locked").mkdir(mode=0o500)
@@ -156,10 +186,10 @@ def test_others_may_read_what_the_umask_lets_them(mask, tmp_path):
     before = os.umask(mask)
     try:
         save(model, tmp_path / "run", graph, settings)
-        files = [file for kind in EXPORTS for file in export(model, tmp_path / f"{kind}.{kind}", kind)]
+        exported = [file for kind in EXPORTS for file in export(model, tmp_path / f"{kind}.{kind}", kind)]
     finally:
         os.umask(before)
-    modes = {stat.S_IMODE(file.stat().st_mode) for file in [*(tmp_path / "run").iterdir(), *files]}
+    modes = {stat.S_IMODE(file.stat().st_mode) for file in [*(tmp_path / "run").iterdir(), *exported]}
     assert modes == {0o666 & ~mask}
     assert stat.S_IMODE((tmp_path / "run").stat().st_mode) == 0o777 & ~mask
 

@@ -32,6 +32,7 @@ from procrustes_kge.system.files import (
     read_names,
     scratch_folder,
     write_json,
+    write_json_atomically,
     write_names,
 )
 from procrustes_kge.training.contrastive_settings import ContrastSettings
@@ -84,6 +85,19 @@ def save(
             if old.exists() and not target.exists():
                 old.rename(target)
             raise
+
+
+def update_report(folder: str | Path, **changes: Any) -> None:
+    """Change entries of a saved run's report; those of a mapping, as of the metrics, join what it holds already."""
+    file = Path(folder, "report.json")
+    try:
+        report = read_json(file)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{folder}: its report cannot be read ({error}); give a folder that `save` wrote") from error
+    for name, change in changes.items():
+        held = report.get(name)
+        report[name] = {**held, **change} if isinstance(held, dict) and isinstance(change, Mapping) else change
+    write_json_atomically(file, report)
 
 
 def check_target(folder: str | Path) -> None:
