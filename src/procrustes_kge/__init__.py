@@ -3,11 +3,9 @@
 Each public name is loaded when it is first used: importing the package changes nothing and does not load PyTorch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from procrustes_kge.version import __version__ as __version__
 
+TYPE_CHECKING = False  # typing's word, which type checkers know; loading it would take longer than all the rest
 if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
@@ -48,10 +46,13 @@ _HOMES = {name: home for home, names in _PUBLIC.items() for name in names.split(
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    from importlib import import_module
+
+    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
     return found
 
 
