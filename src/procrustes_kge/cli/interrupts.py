@@ -32,7 +32,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 def _change(old: object, new: object) -> None:
     """Replace our own handler or Python's; a signal that is ignored, as under nohup, stays ignored."""
     if signal.getsignal(signal.SIGINT) is old:
-        try:
+        try:  # noqa: SIM105  # contextlib takes longer to load than all of this
             signal.signal(signal.SIGINT, new)  # type: ignore[arg-type]
         except ValueError:  # not the main thread, which alone receives signals
             pass

@@ -35,13 +35,14 @@ from procrustes_kge.system.files import (
     write_json_atomically,
     write_names,
 )
+from procrustes_kge.system.written import RECORD
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.recipes import METHODS, Settings, settings_of, values_of
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 
 FORMAT = 4
 FILES = {"settings.json", "labels.json", "report.json", "entities.txt", "relations.txt"}
-FILES |= {"model.safetensors", "triples.safetensors"}
+FILES |= {"model.safetensors", "triples.safetensors", RECORD}  # the last of what was exported here
 
 
 def save(
