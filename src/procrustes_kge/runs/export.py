@@ -102,8 +102,8 @@ def _export_parquet(scratch: Path, name: str, tables: Tables, names: Vocabulary)
 def _export_word2vec(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> list[Path]:
     (main, table), *more = tables.items()
     if more or table.ndim != 2:
-        seen = " and ".join([main, *(other.replace("_", " ") for other, _ in more)])
-        raise InputError(f"word2vec holds one vector a name, and each of these has {seen}; use --format parquet or npy")
+        seen = ", ".join([main, *(other.replace("_", " ") for other, _ in more)])
+        raise InputError(f"word2vec holds one vector a name, and a relation has more ({seen}); use parquet or npy")
     words: dict[str, str] = {}
     for entity in names:
         word = re.sub(r"\s", "_", entity) or "_"  # the format ends a word at the first blank
