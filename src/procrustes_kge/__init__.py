@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from procrustes_kge.models.procrustes import Procrustes as Procrustes
     from procrustes_kge.models.ranking import Evaluation as Evaluation, Metrics as Metrics, evaluate as evaluate
     from procrustes_kge.runs.export import export as export
-    from procrustes_kge.runs.store import load as load, save as save
+    from procrustes_kge.runs.store import load as load, load_run as load_run, save as save
     from procrustes_kge.training.contrastive import contrast as contrast
     from procrustes_kge.training.contrastive_settings import ContrastSettings as ContrastSettings
     from procrustes_kge.training.full_batch import fit as fit
@@ -32,7 +32,7 @@ _PUBLIC = {
     "models.procrustes": "Procrustes",
     "models.ranking": "Evaluation Metrics evaluate",
     "runs.export": "export",
-    "runs.store": "load save",
+    "runs.store": "load load_run save",
     "training.contrastive": "contrast",
     "training.contrastive_settings": "ContrastSettings",
     "training.full_batch": "fit",

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
+from procrustes_kge.models.described import as_line, as_table
 
 Ids = Int[Tensor, " b"]  # of entities or directions, one for each query
 Candidates = Int[Tensor, "b k"] | None  # entities to score for each query; None: all
@@ -45,6 +46,27 @@ class Answering(LinkPredictor):
 
     entities: Vocabulary
     relations: Vocabulary
+
+    @property
+    def kind(self) -> str:
+        """What models like it are called."""
+        return type(self).__name__
+
+    @property
+    def dim(self) -> int:
+        """How many numbers an entity's vector has."""
+        raise NotImplementedError
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How large it is."""
+        return {"entities": len(self.entities), "relations": len(self.relations), "dimensions": self.dim}
+
+    def __repr__(self) -> str:
+        return as_line(self.kind, self.counts)
+
+    def _repr_html_(self) -> str:
+        return as_table(self.kind, self.counts)
 
     def tails(self, head: str, relation: str, k: int = 10, graph: Graph | None = None) -> list[Answer]:
         """Return the k best answers to (head, relation, ?), best first."""
