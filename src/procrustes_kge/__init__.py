@@ -3,11 +3,9 @@
 Each public name is loaded when it is first used: importing the package changes nothing and does not load PyTorch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
 from procrustes_kge.version import __version__ as __version__
 
+TYPE_CHECKING = False  # typing's word, which type checkers know; loading it would take longer than all the rest
 if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from procrustes_kge.models.procrustes import Procrustes as Procrustes
     from procrustes_kge.models.ranking import Evaluation as Evaluation, Metrics as Metrics, evaluate as evaluate
     from procrustes_kge.runs.export import export as export
-    from procrustes_kge.runs.store import load as load, save as save
+    from procrustes_kge.runs.store import load as load, load_run as load_run, save as save
     from procrustes_kge.training.contrastive import contrast as contrast
     from procrustes_kge.training.contrastive_settings import ContrastSettings as ContrastSettings
     from procrustes_kge.training.full_batch import fit as fit
@@ -34,7 +32,7 @@ _PUBLIC = {
     "models.procrustes": "Procrustes",
     "models.ranking": "Evaluation Metrics evaluate",
     "runs.export": "export",
-    "runs.store": "load save",
+    "runs.store": "load load_run save",
     "training.contrastive": "contrast",
     "training.contrastive_settings": "ContrastSettings",
     "training.full_batch": "fit",
@@ -48,10 +46,13 @@ _HOMES = {name: home for home, names in _PUBLIC.items() for name in names.split(
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    from importlib import import_module
+
+    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = found
     return found
 
 

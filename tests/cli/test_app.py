@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -79,3 +80,58 @@ def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(monkeypatc
     assert ended.value.code == 2
     assert re.fullmatch(rb"error: separator '\\u2603' is not known; [^\n]+\n", shown.getvalue())
     assert contents().keys() == {"../desk", "../desk/ring.tsv"}
+
+
+# What happens to the process.
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are another thing here")
+@pytest.mark.parametrize("moment", ["typer", "numpy", "torch._C"])
+def test_ctrl_c_while_modules_load_is_one_word(moment):
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-X", "importtime", "-m", "procrustes_kge", "train", "ring.tsv"]
+    with subprocess.Popen(command, env=paths, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        lines = iter(started.stderr)
+        assert any(line.rpartition("|")[2].strip() == moment for line in lines)
+        started.send_signal(signal.SIGINT)
+        said = [line for line in lines if not line.startswith("import time:")]
+        assert (said, started.stdout.read()) == (["interrupted\n"], "")
+    assert started.returncode == 130
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are another thing here")
+@pytest.mark.parametrize("moment", ["at work", "around it", "at the end", "ignored"])
+def test_ctrl_c_at_any_other_moment_is_one_word_too(moment):
+    kill = "os.kill(os.getpid(), signal.SIGINT)"
+    code = f"""
+import atexit, os, signal, sys
+from procrustes_kge import cli
+from procrustes_kge.cli import app, data
+kill = lambda *_: {kill}
+if {moment!r} == "at work":
+    data.datasets.DATASETS = type("Interrupting", (), {{"values": kill}})
+elif {moment!r} == "around it":
+    app.run = kill
+elif {moment!r} == "at the end":
+    atexit.register(kill)
+else:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    app.run = kill
+sys.argv = ["procrustes", "data"]
+cli.main()
+"""
+    ended = process("-c", code)
+    expected = (0, b"") if moment == "ignored" else (130, b"interrupted\n")
+    assert (ended.returncode, ended.stderr) == expected
+
+
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("read", [b"", b"wordnet"], ids=["nothing is read", "a line is read"])
+def test_output_that_nobody_reads_is_no_failure(buffered, read):
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": buffered}
+    command = [sys.executable, "-m", "procrustes_kge", "data"]
+    with subprocess.Popen(command, env=paths, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as started:
+        assert started.stdout.read(len(read)) == read
+        started.stdout.close()
+        assert started.stderr.read() == b""
+    assert started.returncode == 0

@@ -23,9 +23,29 @@ def test_vectors_are_exported_with_their_names(procrustes, run):
     assert np.array_equal(np.load("vectors.npy"), table)
     assert Path("vectors.txt").read_text().splitlines() == list(model.entities)
     printed = json.loads(procrustes("export", run, "--format", "parquet", "vectors.parquet", "--json"))
-    assert printed == {"format": "parquet", "files": ["vectors.parquet"], "shape": [40, 40]}
+    assert printed == {"what": "entities", "format": "parquet", "files": ["vectors.parquet"], "shape": [40, 40]}
     assert polars.read_parquet("vectors.parquet")["name"].to_list() == list(model.entities)
     procrustes("export", run, "vectors.vec", "--format", "word2vec")
     first, second = Path("vectors.vec").read_text().splitlines()[:2]
     assert first == "40 40"
     assert np.array_equal(np.array(second.split()[1:], dtype=np.float32), table[0])
+
+
+def test_a_source_file_is_not_replaced(refused, procrustes, run):
+    before = Path("ring.tsv").read_bytes()
+    command = ("export", run, "ring.tsv", "--format", "word2vec")
+    refused(*command, setting="ring.tsv", seen="was not written by procrustes", remedy="add --force")
+    assert Path("ring.tsv").read_bytes() == before
+    procrustes(*command, "--force")
+    assert Path("ring.tsv").read_text().startswith("40 40\n")
+
+
+def test_relations_are_exported(procrustes, run):
+    printed = procrustes("export", run, "r.npy", "--what", "relations")
+    assert printed.startswith("wrote  r.npy, r.txt")
+    assert "   3 relations: rotation 4 × 10 × 10" in printed
+    assert np.array_equal(np.load("r.npy"), load(run).rotations.numpy())
+    assert json.loads(procrustes("export", run, "r.parquet", "--what", "relations", "--json")) == {
+        **{"what": "relations", "format": "parquet", "files": ["r.parquet"]},
+        "shape": [3, 4, 10, 10],
+    }

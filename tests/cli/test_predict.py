@@ -47,3 +47,11 @@ def test_new_leaves_out_what_is_known_and_nothing_else(procrustes, run):
     unknown = [answer for answer in everything if not answer["known"]]
     for count in (1, 5, 38, 99):
         assert json.loads(procrustes(*query, "--new", "-k", count))["answers"] == unknown[:count]
+
+
+def test_the_asked_entity_is_no_answer_where_training_has_no_loops(procrustes, run):
+    for side in ("-H", "-T"):
+        answers = json.loads(procrustes("predict", run, side, "e5", "-r", "after next", "-k", "99", "--json"))[
+            "answers"
+        ]
+        assert {answer["name"] for answer in answers} == {f"e{index}" for index in range(40) if index != 5}

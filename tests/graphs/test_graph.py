@@ -401,6 +401,44 @@ def test_writing_leaves_no_split_of_another_graph_behind(tmp_path):
     assert named_splits(read_graph(tmp_path)) == {"train": ROWS, "valid": [], "test": []}
 
 
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+def test_files_that_were_not_written_here_are_neither_replaced_nor_deleted(split, tmp_path):
+    mine = tmp_path / f"{split}.txt"
+    mine.write_text("a\tr\tb\n")
+    with pytest.raises(InputError, match=rf"{mine.name}: .*is there already and was not written by procrustes; choose"):
+        write_graph(whole(ROWS), tmp_path)
+    assert [(file, file.read_text()) for file in tmp_path.iterdir()] == [(mine, "a\tr\tb\n")]
+    mine.unlink()
+    write_graph(read_graph(dense(), valid=0.1, test=0.1), tmp_path)
+    with mine.open("a") as file:
+        file.write("a\tr\tb\n")
+    before = {file: file.read_text() for file in tmp_path.iterdir()}
+    with pytest.raises(
+        InputError, match=rf"{mine.name}: .*was changed since procrustes wrote it; choose another folder"
+    ):
+        write_graph(whole(ROWS), tmp_path)
+    assert {file: file.read_text() for file in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt()])
+@pytest.mark.parametrize("broken", ["write_text", "rename"])
+def test_all_splits_are_written_or_none(broken, error, tmp_path, monkeypatch):
+    write_graph(whole(ROWS), tmp_path)
+    before = {file: file.read_text() for file in tmp_path.iterdir()}
+    real, calls = getattr(Path, broken), []
+
+    def breaking(*arguments, **options):
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise error
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(Path, broken, breaking)
+    with pytest.raises((InputError, KeyboardInterrupt)):
+        write_graph(read_graph(dense(), valid=0.1, test=0.1), tmp_path)
+    assert {file: file.read_text() for file in tmp_path.iterdir()} == before
+
+
 @pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", " a", "a\u00a0", "a\0b"])
 def test_names_that_would_be_read_otherwise_are_not_written(tmp_path, name):
     for row in [(name, "r", "b"), ("a", name, "b")]:

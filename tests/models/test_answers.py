@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, strategies as st
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import Vocabulary
-from procrustes_kge.models.predictor import best
+from procrustes_kge.graphs.graph import Graph, Vocabulary
+from procrustes_kge.models.predictor import best, may_answer_itself
+from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import evaluate
 from procrustes_models import drawn, every_model, made, models_that, scores_of
 
@@ -142,3 +143,35 @@ def test_a_label_of_several_entities_is_refused_with_their_names():
     shared = replace(model, entities=Vocabulary(names, "entity", dict.fromkeys(names[:2], "twin")))
     with pytest.raises(InputError, match=f"'twin' is the label of 2 names: '{names[0]}', '{names[1]}'"):
         shared.tails("twin", graph.relations[0])
+
+
+# An entity's answers about itself.
+
+
+def loops_of(count, loops):
+    """Return a graph of one relation with so many triples, the first of them from an entity to itself."""
+    rows = [[head, 0, head if head < loops else (head + 1) % count] for head in range(count)]
+    names = Vocabulary((f"e{index}" for index in range(count)), "entity"), Vocabulary(["r"], "relation")
+    return Graph("loops", *names, torch.tensor(rows), *(torch.empty(0, 3, dtype=torch.int64),) * 2)
+
+
+@pytest.mark.parametrize(("loops", "left_out"), [(0, True), (1, True), (2, False), (200, False)])
+def test_an_entity_answers_itself_only_where_training_has_such_triples(loops, left_out):
+    graph = loops_of(200, loops)
+    model = Procrustes(graph.entities, graph.relations, torch.randn(200, 1, 4), torch.eye(4)[None, None])
+    everything = model.tails("e7", "r", 200)
+    known = model.tails("e7", "r", 200, graph)
+    assert known == [answer for answer in everything if not (left_out and answer.name == "e7")]
+    for k in (1, 5, 199):
+        for asked in (model.tails("e7", "r", k, graph), model.heads("r", "e7", k, graph)):
+            assert len(asked) == k
+            assert ("e7" in {answer.name for answer in asked}) <= (not left_out)
+    assert model.tails("e7", "r", 3, graph) == known[:3]
+    assert ("e0" in {answer.name for answer in model.tails("e0", "r", 200, graph)}) == (loops > 0)  # the graph says so
+    told = replace(graph, test=torch.tensor([[7, 0, 7]]))
+    assert model.tails("e7", "r", 200, told) == everything
+
+
+def test_an_entity_may_answer_itself_where_training_knows_nothing():
+    graph = replace(loops_of(200, 0), train=torch.empty(0, 3, dtype=torch.int64))
+    assert may_answer_itself(graph, 7, 0)

@@ -211,6 +211,9 @@ def test_a_trained_baseline_answers_by_name_as_its_module_does(name):
     scores = module.scores(encoded, module.query(encoded, torch.tensor([1]), torch.tensor([2])))[0]
     assert [answer.score for answer in answers] == scores.topk(4).values.tolist()
     assert [scores[GRAPH.entities.id(answer.name)].item() for answer in answers] == [each.score for each in answers]
+    counts = f"{len(GRAPH.entities)} entities · {len(GRAPH.relations)} relations · {options.dim} dimensions"
+    assert repr(trained) == f"{BASELINES[name].__name__}   {counts}"
+    assert f"<td>{options.dim}</td>" in trained._repr_html_()
     moved = trained.to("cpu")
     assert moved.module is not module
     assert moved.tails(GRAPH.entities[1], GRAPH.relations[2], k=4) == answers

@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.predictor import LinkPredictor
-from procrustes_kge.models.ranking import Evaluation, Metrics, evaluate
+from procrustes_kge.models.ranking import Evaluation, Metrics, Sides, evaluate
 from scorers import queries, random_table, tables
 from toys import random_graph
 
@@ -35,7 +35,8 @@ def test_every_view_is_the_metrics_of_its_queries(case):
     assert evaluation.optimistic == Metrics.of(ranks.optimistic, ranks.candidates)
     assert evaluation.pessimistic == Metrics.of(ranks.pessimistic, ranks.candidates)
     assert evaluation.relations == {
-        graph.relations[index]: metrics(relation == index) for index in sorted(set(relation.tolist()))
+        graph.relations[index]: Sides(*(metrics((relation == index) & side) for side in (tail | ~tail, tail, ~tail)))
+        for index in sorted(set(relation.tolist()))
     }
 
 
@@ -44,7 +45,7 @@ def test_the_whole_is_the_mean_of_its_parts(case):
     graph, table = case
     evaluation = evaluate(table, graph)
     assert evaluation.tail.count == evaluation.head.count == len(graph.test)
-    for parts in ([evaluation.tail, evaluation.head], list(evaluation.relations.values())):
+    for parts in ([evaluation.tail, evaluation.head], [each.both for each in evaluation.relations.values()]):
         assert sum(part.count for part in parts) == evaluation.both.count
         for name in ("mrr", "hits_at_1", "hits_at_3", "hits_at_10", "mean_rank"):
             mean = sum(getattr(part, name) * part.count for part in parts) / evaluation.both.count
@@ -103,7 +104,7 @@ def test_an_evaluation_gives_all_its_views():
     assert {name: figures[name] for name in evaluation.both.as_dict()} == evaluation.both.as_dict()
     for view in ("tail", "head", "seen_only", "optimistic", "pessimistic"):
         assert figures[view] == getattr(evaluation, view).as_dict()
-    assert figures["relations"] == {name: metrics.as_dict() for name, metrics in evaluation.relations.items()}
+    assert figures["relations"] == {name: sides.as_dict() for name, sides in evaluation.relations.items()}
     assert f"{evaluation.mrr:.3f}".lstrip("0") in repr(evaluation)
 
 

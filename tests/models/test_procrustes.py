@@ -1,5 +1,6 @@
 """The contract that every model passes, and the laws of Procrustes itself."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -230,6 +231,13 @@ def test_all_of_a_model_moves(name):
 def test_the_dimension_is_that_of_a_query(name):
     model, graph = made(name)
     assert model.query(model, *queries_of(model, graph)).shape[1] == model.dim
+
+
+def test_a_model_is_shown_in_one_line_and_in_a_table():
+    model, _ = planted_model()
+    assert repr(model) == "Procrustes   60 entities · 8 relations · 30 dimensions"
+    rows = re.findall("<tr><th>(.+?)</th><td>(.+?)</td></tr>", model._repr_html_())
+    assert rows == [("entities", "60"), ("relations", "8"), ("dimensions", "30")]
 
 
 def test_no_queries_have_no_answers():

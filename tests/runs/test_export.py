@@ -2,16 +2,22 @@
 
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars
 import pytest
+import torch
 from hypothesis import given, strategies as st
 
 from folders import files_in, model_of
 from procrustes_kge.errors import InputError
+from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.runs.export import EXPORTS, export
+from procrustes_models import drawn
+from toys import random_graph, small_baseline
 
 
 def read_word2vec(path):
@@ -97,7 +103,7 @@ def test_exports_that_cannot_be_are_refused_and_nothing_is_touched(named, tmp_pa
         (tmp_path / "train.txt" / "x.npy", "npy", r"train\.txt: no such folder to write x\.npy into"),
         (tmp_path / "folder", "parquet", "folder: is a folder, expected the name of a file; try .*vectors"),
         (tmp_path / "x.txt", "npy", r"x\.txt: the names go into a \.txt file .*; end the vectors' file in \.npy"),
-        (tmp_path / "train.npy", "npy", r"train\.txt: is there already, and the names would go there; choose another"),
+        (tmp_path / "train.npy", "npy", r"train\.txt: goes with train\.npy, but is there already"),
         (tmp_path / ("x" * 300), "npy", r"cannot be written \(File name too long\)"),
     ]
     for path, kind, message in refusals:
@@ -129,3 +135,93 @@ def test_parquet_without_polars_is_said(named, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="writing Parquet needs the package polars; pip install polars"):
         export(named, tmp_path / "x.parquet", "parquet")
     assert files_in(tmp_path) == {}
+
+
+# What is there already.
+
+
+def test_what_export_did_not_write_is_replaced_only_by_force(named, tmp_path):
+    for kind in EXPORTS:
+        mine = tmp_path / f"mine.{kind}"
+        mine.write_text("precious")
+        before = files_in(tmp_path)
+        with pytest.raises(InputError, match=r"is there already and was not written by procrustes; .*--force"):
+            export(named, mine, kind)
+        assert files_in(tmp_path) == before
+        export(named, mine, kind, force=True)
+        assert mine.read_bytes() != b"precious"
+        export(model_of("ab"), mine, kind)  # it is an export now
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_a_file_that_was_changed_is_the_users(kind, named, tmp_path):
+    for edited in range(1 + (kind == "npy")):
+        file = export(named, tmp_path / f"{edited}.{kind}", kind)[edited]
+        file.write_bytes(file.read_bytes() + b"more")
+        before = files_in(tmp_path)
+        with pytest.raises(InputError, match=rf"{file.name}: .*was changed since procrustes wrote it; choose another"):
+            export(named, tmp_path / f"{edited}.{kind}", kind)
+        assert files_in(tmp_path) == before
+
+
+def test_names_belong_to_their_vectors(named, tmp_path):
+    export(named, tmp_path / "e.npy")
+    before = files_in(tmp_path)
+    with pytest.raises(InputError, match=r"e\.txt: belongs to e\.npy, which was written with it; choose another name"):
+        export(named, tmp_path / "e.txt")
+    assert files_in(tmp_path) == before
+    (tmp_path / "e.npy").unlink()
+    assert export(named, tmp_path / "e.txt") == [tmp_path / "e.txt"]
+    with pytest.raises(InputError, match=r"e\.txt: goes with e\.npy, but belongs to e\.txt"):
+        export(named, tmp_path / "e.npy")
+
+
+# Relations.
+
+
+@pytest.mark.parametrize("scale", [False, True])
+@pytest.mark.parametrize("translate", [False, True])
+def test_exported_relations_answer_as_the_model_does(scale, translate, tmp_path):
+    model, graph = drawn(scale=scale, translate=translate)
+    files = export(model, tmp_path / "r.npy", what="relations")
+    frame = polars.read_parquet(export(model, tmp_path / "r.parquet", what="relations")[0])
+    assert frame["name"].to_list() == files[1].read_text().splitlines() == list(model.relations)
+    tables = {file.stem.removeprefix("r-").replace("-", "_"): np.load(file) for file in files if file.suffix == ".npy"}
+    tables["rotation"] = tables.pop("r")
+    assert tables.keys() | {"name"} == set(frame.columns)
+    assert all(np.array_equal(table, frame[name].to_numpy()) for name, table in tables.items())
+    ids = torch.arange(len(graph.relations))
+    asked = model.vectors[ids].numpy()[:, :, None]  # as many entities as relations, each asked for one
+    for inverse in ("", "inverse_"):
+        turned = tables["rotation"].swapaxes(-1, -2) if inverse else tables["rotation"]
+        point = (asked @ turned)[:, :, 0] * tables.get(f"{inverse}scale", 1) + tables.get(f"{inverse}translation", 0)
+        expected = model.query(model, ids, ids + (len(ids) if inverse else 0))
+        assert np.allclose(point.reshape(len(ids), -1), expected.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_relations_of_a_baseline_are_vectors_for_both_directions(name, tmp_path):
+    graph = random_graph(entities=6, relations=2, triples=20)
+    module = small_baseline(name, graph)
+    model = TrainedBaseline(name, BASELINES[name].Options(), graph.entities, graph.relations, module)
+    files = export(model, tmp_path / "r.npy", what="relations")
+    assert [file.name for file in files] == ["r.npy", "r.txt", "r-inverse-vector.npy"]
+    tails, heads = np.load(files[0]), np.load(files[2])
+    assert np.array_equal(np.concatenate([tails, heads]), module.encode().relations.detach().numpy())
+    assert len(tails) == len(heads) == len(graph.relations)
+
+
+def test_word2vec_has_no_place_for_matrices(named, tmp_path):
+    with pytest.raises(InputError, match=r"word2vec holds one vector a name, .* more \(rotation\); use parquet"):
+        export(named, tmp_path / "r.vec", what="relations")
+    with pytest.raises(InputError, match="unknown 'rotations' to export, expected entities or relations"):
+        export(named, tmp_path / "r.npy", what="rotations")
+
+
+def test_nothing_of_an_earlier_export_stays_beside_a_new_one(named, tmp_path):
+    scaled = replace(named, scales=torch.ones(2, 2, 5))
+    files = export(scaled, tmp_path / "r.npy", what="relations")
+    assert [file.name for file in files[2:]] == ["r-scale.npy", "r-inverse-scale.npy"]
+    files[3].write_text("mine")
+    export(named, tmp_path / "r.npy", what="relations")
+    assert [file.exists() for file in files] == [True, True, False, True]

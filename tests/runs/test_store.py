@@ -184,6 +184,39 @@ def test_what_does_not_belong_together_is_not_saved(tmp_path):
     assert files_in(tmp_path) == {}
 
 
+# What a loaded run shows and answers.
+
+
+@pytest.mark.parametrize(
+    ("report", "results"),
+    [
+        ({}, ""),
+        ({"recipe": None, "metrics": {}}, ""),
+        ({"recipe": "fast"}, " · recipe fast"),
+        ({"recipe": "fast", "metrics": {"valid": {"mrr": 0.5}}}, " · recipe fast · valid MRR .500"),
+        ({"metrics": {"valid": {"mrr": 0.5}, "test": {"mrr": 1 / 3}}}, " · test MRR .333"),
+    ],
+)
+def test_a_loaded_run_is_shown_in_one_line_and_in_a_table(report, results, tmp_path):
+    save(model_of(["a", "b"]), tmp_path / "a < b", report=report)
+    run = load_run(tmp_path / "a < b")
+    assert repr(run) == f"{run.folder}   Procrustes   2 entities · 1 relation · 6 dimensions{results}"
+    table = run._repr_html_()
+    assert "a &lt; b" in table
+    assert "a < b" not in table
+    assert all(each.split()[-1] in table for each in results.split(" · ")[1:])
+
+
+def test_a_loaded_run_answers_as_its_graph_has_it(folder):
+    run = load_run(folder)
+    entity, relation = run.graph.entities[3], run.graph.relations[1]  # nothing is related to itself
+    for mine, bare in (
+        (run.tails(entity, relation, 99), run.model.tails(entity, relation, 99)),
+        (run.heads(relation, entity, 99), run.model.heads(relation, entity, 99)),
+    ):
+        assert mine == [answer for answer in bare if answer.name != entity]
+
+
 # Baselines.
 
 

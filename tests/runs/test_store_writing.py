@@ -165,10 +165,10 @@ def test_a_report_that_cannot_be_written_stays_as_it_was(folder, monkeypatch):
 
 
 def test_what_has_no_report_is_refused(folder, tmp_path):
-    with pytest.raises(InputError, match="its report cannot be read .* give a folder that `save` wrote"):
+    with pytest.raises(InputError, match=r"its report cannot be read .* give a folder that `save` wrote"):
         update_report(tmp_path, epochs=7)
     (folder / "report.json").write_text("[]")
-    with pytest.raises(InputError, match="its report cannot be read .report.json holds a list, expected an object"):
+    with pytest.raises(InputError, match=r"its report cannot be read .report.json holds a list, expected an object"):
         update_report(folder, epochs=7)
 
 

@@ -1,6 +1,5 @@
 """The command's frame: which verbs there are, how each is loaded, and what an error becomes."""
 
-import io
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -11,11 +10,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from procrustes_kge.cli.interrupts import INTERRUPTED, end_at_once, raise_again
+from procrustes_kge.cli.streams import prepare_streams
 from procrustes_kge.errors import InputError
 from procrustes_kge.version import __version__
 
 VERBS = ("train", "evaluate", "predict", "export", "data", "bench")  # each a module of this package
-INTERRUPTED = 130  # the exit code after Ctrl-C
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: the GPU where there is one.")]
@@ -41,7 +41,11 @@ class Verbs(TyperGroup):
 
 @cache
 def _loaded(verb: str) -> Any:
-    return typer.main.get_command(import_module(f"procrustes_kge.cli.{verb}").verb)
+    end_at_once()
+    try:
+        return typer.main.get_command(import_module(f"procrustes_kge.cli.{verb}").verb)
+    finally:
+        raise_again()
 
 
 app = new_verb(
@@ -71,16 +75,12 @@ def about(
 
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command; a mistake of the user's ends in one sentence and exit code 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no failure
+    prepare_streams()
     try:
         app(args=list(arguments) if arguments is not None else None, prog_name="procrustes")
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        sys.exit(0)
     except SystemExit as end:
         if end.code == INTERRUPTED:
             print("interrupted", file=sys.stderr)

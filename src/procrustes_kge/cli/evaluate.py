@@ -1,15 +1,21 @@
 """procrustes evaluate: rank the triples of a run's graph again."""
 
+import sys
 import time
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from procrustes_kge.cli.app import Device, Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import TerminalWatcher, print_json
 from procrustes_kge.errors import InputError
-from procrustes_kge.runs.store import load_run
+from procrustes_kge.graphs.formats import counted
+from procrustes_kge.models.ranking import PROTOCOL
+from procrustes_kge.runs.store import load_run, update_report
 from procrustes_kge.system.devices import choose_device
+
+WIDEST = 40  # a relation's name that is longer moves the figures of its own line alone
 
 verb = new_verb()
 
@@ -24,6 +30,8 @@ def evaluate(
 ) -> None:
     """Rank the triples of a run's graph again: filtered, from both sides, ties count half.
 
+    The figures are added to the run's report.json.
+
     Example: `procrustes evaluate runs/wordnet-mini --relations`
     """
     opened = load_run(run)
@@ -32,14 +40,26 @@ def evaluate(
         raise InputError(f"{run}: saved without its triples, so there is nothing to rank; save it with graph=…")
     started = time.perf_counter()
     evaluation = TerminalWatcher().rank(opened.model.to(choose_device(device)), graph, split)
-    seconds = time.perf_counter() - started
+    seconds, metrics = time.perf_counter() - started, {split: evaluation.as_dict()}
+    place = _report(run, metrics)
     if as_json:
-        metrics = {split: evaluation.as_dict()}
         print_json({"run": str(run), "dataset": graph.name, "seconds": seconds, "metrics": metrics})
         return
     print(f"{graph.describe()}\n{split:<6} {evaluation}")
     for view in ("tail", "head", "seen_only", "optimistic", "pessimistic"):
         print(f"  {view.replace('_', ' '):<12}{getattr(evaluation, view)}")
-    for name, each in sorted(evaluation.relations.items(), key=lambda item: -item[1].count) if relations else ():
-        print(f"  {each}   {each.count:,} ranks of {name}")
-    print(f"ranked {len(graph.split(split)):,} triples in {seconds:.1f} s")
+    each = evaluation.relations if relations else {}
+    width = min(WIDEST, max(map(len, each), default=0))
+    for name, sides in sorted(each.items(), key=lambda item: -item[1].both.count):
+        print(f"{name:<{width}}   {sides}   {counted(sides.tail.count, 'triple')}")
+    print(f"ranked {counted(len(graph.split(split)), 'triple')} in {seconds:.1f} s{place}")
+
+
+def _report(run: Path, metrics: dict[str, Any]) -> str:
+    """Add figures to a run's report, and say where they are; a run that cannot be written is no reason to fail."""
+    try:
+        update_report(run, metrics=metrics, protocol=PROTOCOL)
+    except InputError as error:
+        print(f"note: {error}", file=sys.stderr)
+        return ""
+    return f", saved in {run / 'report.json'}"

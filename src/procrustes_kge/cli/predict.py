@@ -25,6 +25,8 @@ def predict(
 ) -> None:
     """Answer (head, relation, ?) or (?, relation, tail), best first; answers the graph holds are marked.
 
+    The entity itself is no answer where training has almost no triples from an entity to itself.
+
     Example: `procrustes predict runs/wordnet-mini --head dog.n.01 --relation hypernym -k 5`
     """
     if (head is None) == (tail is None):
@@ -36,7 +38,7 @@ def predict(
     entity = model.entities.id(head if head is not None else str(tail))
     query = model.relations.id(relation) + (0 if head is not None else len(model.relations))
     known = _known_answers(opened.graph, entity, query)
-    found = model.answers(entity, query, count + len(known) if new else count)
+    found = model.answers(entity, query, count + len(known) if new else count, opened.graph)
     answers = [answer for answer in found if not (new and answer.name in known)][:count]
     if as_json:
         asked = {"relation": relation, "head" if head is not None else "tail": model.entities[entity]}

@@ -1,7 +1,6 @@
 """What a person sees in the terminal while the command works, and JSON for programs."""
 
 import json
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,11 +20,8 @@ from procrustes_kge.training.recipes import Settings, learned
 
 
 def say_line(line: str) -> None:
-    """Print a line; a pipe that closes early (`| head`) does not stop a training before it is saved."""
-    try:
-        print(line, flush=True)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Print a line that is seen at once."""
+    print(line, flush=True)
 
 
 def say_unless(quiet: bool) -> Callable[[str], None]:

@@ -13,6 +13,8 @@ from torch import Tensor
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs import datasets, formats
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary, split_graph
+from procrustes_kge.system.files import scratch_folder
+from procrustes_kge.system.written import put_in_place
 
 
 def read_graph(
@@ -133,8 +135,11 @@ def _first_occurrences(triples: np.ndarray) -> np.ndarray:
 
 
 def write_graph(graph: Graph, folder: str | Path) -> None:
-    """Write the splits as tab-separated files train.txt, valid.txt, test.txt, which `read_graph` reads back."""
-    folder = Path(folder)
+    """Write the splits as tab-separated files train.txt, valid.txt, test.txt, which `read_graph` reads back.
+
+    All of them are written, or none. Files that it wrote before are replaced, or deleted where this graph has no such
+    split: they would be read back as a part of it. Others of these names are refused.
+    """
     names = [*graph.entities, *graph.relations]
     broken = next((name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0")), None)
     if broken is not None:
@@ -142,12 +147,13 @@ def write_graph(graph: Graph, folder: str | Path) -> None:
             f"the name {broken!r} holds a tab or line break, or a blank at an end, which these files cannot; "
             "save as Parquet instead"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for split in SPLITS:
-        rows = graph.split(split).tolist()
-        lines = [f"{graph.entities[h]}\t{graph.relations[r]}\t{graph.entities[t]}\n" for h, r, t in rows]
-        file = folder / f"{split}.txt"
-        if rows or split == "train":
-            file.write_text("".join(lines), encoding="utf-8", newline="")
-        else:
-            file.unlink(missing_ok=True)  # of another graph: it would be read back as a part of this one
+    files = {split: Path(folder, f"{split}.txt") for split in SPLITS}
+    with scratch_folder(files["train"]) as scratch:
+        fresh: dict[Path, Path | None] = {}
+        for split, file in files.items():
+            rows = graph.split(split).tolist()
+            lines = [f"{graph.entities[h]}\t{graph.relations[r]}\t{graph.entities[t]}\n" for h, r, t in rows]
+            fresh[file] = scratch / file.name if rows or split == "train" else None
+            (scratch / file.name).write_text("".join(lines), encoding="utf-8", newline="")
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        put_in_place(fresh, scratch, "choose another folder, or move it away")

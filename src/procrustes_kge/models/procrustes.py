@@ -16,7 +16,7 @@ from procrustes_kge.models.predictor import Answering, Candidates, Ids, Scores
 ROWS_PER_PRODUCT = 16  # queries of one direction that are rotated together
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Procrustes(Answering):
     """Vectors in segments for every entity, and an orthogonal matrix per relation and segment.
 

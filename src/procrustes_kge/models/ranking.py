@@ -106,22 +106,35 @@ def figure(share: float) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation:
-    """Two-sided metrics first, then each way of looking at the same ranks."""
+class Sides:
+    """Figures of both sides together, and of each."""
 
     both: Metrics
     tail: Metrics
     head: Metrics
-    seen_only: Metrics
-    optimistic: Metrics
-    pessimistic: Metrics
-    relations: dict[str, Metrics]
-    ranks: Ranks
 
     @property
     def mrr(self) -> float:
         """The two-sided, filtered, realistic mean reciprocal rank."""
         return self.both.mrr
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the two-sided figures, with those of each side under its name."""
+        return {**self.both.as_dict(), "tail": self.tail.as_dict(), "head": self.head.as_dict()}
+
+    def __repr__(self) -> str:
+        return f"{self.both}   (tails {figure(self.tail.mrr)}, heads {figure(self.head.mrr)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(Sides):
+    """Two-sided metrics first, then each way of looking at the same ranks."""
+
+    seen_only: Metrics
+    optimistic: Metrics
+    pessimistic: Metrics
+    relations: dict[str, Sides]
+    ranks: Ranks
 
     @classmethod
     def of(cls, ranks: Ranks, names: Sequence[str]) -> Evaluation:
@@ -130,29 +143,30 @@ class Evaluation:
         def summary(chosen: Ranks) -> Metrics:
             return Metrics.of(chosen.realistic, chosen.candidates)
 
-        relations = Metrics.by_group(ranks.realistic, ranks.candidates, ranks.relation, len(names))
+        def by_relation(chosen: Ranks) -> list[Metrics]:
+            return Metrics.by_group(chosen.realistic, chosen.candidates, chosen.relation, len(names))
+
+        tails, heads = ranks[ranks.asks_tail], ranks[~ranks.asks_tail]
+        relations = map(Sides, by_relation(ranks), by_relation(tails), by_relation(heads))
         return cls(
             both=summary(ranks),
-            tail=summary(ranks[ranks.asks_tail]),
-            head=summary(ranks[~ranks.asks_tail]),
+            tail=summary(tails),
+            head=summary(heads),
             seen_only=summary(ranks[ranks.seen]),
             optimistic=Metrics.of(ranks.optimistic, ranks.candidates),
             pessimistic=Metrics.of(ranks.pessimistic, ranks.candidates),
-            relations={names[index]: metrics for index, metrics in enumerate(relations) if metrics.count},
+            relations={name: sides for name, sides in zip(names, relations, strict=True) if sides.both.count},
             ranks=ranks,
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the two-sided figures, with every other view under its name."""
-        views = ("tail", "head", "seen_only", "optimistic", "pessimistic")
+        views = ("seen_only", "optimistic", "pessimistic")
         return {
-            **self.both.as_dict(),
+            **super().as_dict(),
             **{view: getattr(self, view).as_dict() for view in views},
-            "relations": {name: metrics.as_dict() for name, metrics in self.relations.items()},
+            "relations": {name: sides.as_dict() for name, sides in self.relations.items()},
         }
-
-    def __repr__(self) -> str:
-        return f"{self.both}   (tails {figure(self.tail.mrr)}, heads {figure(self.head.mrr)})"
 
 
 def evaluate(model: LinkPredictor, graph: Graph, split: str = "test", progress: Progress = None) -> Evaluation:

@@ -1,20 +1,30 @@
-"""The entity vectors with their names, in formats that other programs read."""
+"""What a model learned of entities or relations, with their names, in formats that other programs read."""
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
+from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.runs.experiment import Model
 from procrustes_kge.system.files import explain_write_errors, scratch_folder, write_names
+from procrustes_kge.system.written import put_in_place
+
+Tables = Mapping[str, np.ndarray]  # by name, the main one first; a row for each entity or relation
+WHAT = ("entities", "relations")
 
 
-def export(model: Model, path: str | Path, kind: str | None = None) -> list[Path]:
-    """Write the entity vectors with their names, and return the files: a .npy has its names in a .txt beside it.
+def export(
+    model: Model, path: str | Path, kind: str | None = None, what: str = "entities", force: bool = False
+) -> list[Path]:
+    """Write the tables of entities or relations with their names, and return the files, that of `path` first.
 
-    Without a kind, the path's suffix says it: .npy, .parquet, or .vec and .txt for word2vec.
+    A .npy holds one table: its names are in a .txt beside it, and further tables of relations in files of their own.
+    Without a kind, the path's suffix says it: .npy, .parquet, or .vec and .txt for word2vec. A file that is there is
+    replaced if an export of the same path wrote it and nobody changed it since; `force` replaces any.
     """
     target = Path(path)
     with explain_write_errors(target):
@@ -27,27 +37,52 @@ def export(model: Model, path: str | Path, kind: str | None = None) -> list[Path
         raise InputError(f"{target}: its suffix does not tell the format; add --format, one of {', '.join(EXPORTS)}")
     if kind not in EXPORTS:
         raise InputError(f"unknown format {kind!r}, expected {', '.join(EXPORTS)}")
-    table = model.table.cpu().numpy()
+    tables = exported_tables(model, what)
     with scratch_folder(target) as scratch:
-        written = EXPORTS[kind](scratch, target.name, table, model.entities)
+        written = EXPORTS[kind](scratch, target.name, tables, getattr(model, what))
         places = [target.parent / file.name for file in written]
-        for place in places[1:]:
-            if place.exists() and not target.exists():  # a file that the user did not name
-                raise InputError(f"{place}: is there already, and the names would go there; choose another name")
-        return [file.replace(place) for file, place in zip(written, places, strict=True)]
+        remedy = "choose another name, or add --force (in Python, force=True) to replace it"
+        put_in_place(dict(zip(places, written, strict=True)), scratch, remedy, force)
+    return places
 
 
-def _export_npy(scratch: Path, name: str, table: np.ndarray, names: Vocabulary) -> list[Path]:
-    vectors, lines = scratch / name, scratch / f"{Path(name).stem}.txt"
+def exported_tables(model: Model, what: str) -> dict[str, np.ndarray]:
+    """Return the tables that are written, by name, with a row for each entity or relation.
+
+    Of our own relations: rotation Q in segments, and where there are any, scale c and translation b. A tail is sought
+    at c ∘ (h Q) + b; a head at c ∘ (t Qᵀ) + b with the inverse c and b. A baseline has vectors for each of the two.
+    """
+    if what not in WHAT:
+        raise InputError(f"unknown {what!r} to export, expected {' or '.join(WHAT)}")
+    if what == "entities":
+        return {"vector": model.table.cpu().numpy()}
+    if isinstance(model, TrainedBaseline):
+        rotations, both_ways = {}, {"vector": model.encode().relations.detach()}
+    else:
+        others = {"scale": model.scales, "translation": model.translations}
+        both_ways = {name: table for name, table in others.items() if table is not None}
+        rotations = {"rotation": model.rotations}
+    count = len(model.relations)
+    tails = {name: table[:count] for name, table in both_ways.items()}
+    heads = {f"inverse_{name}": table[count:] for name, table in both_ways.items()}
+    return {name: table.cpu().numpy() for name, table in (rotations | tails | heads).items()}
+
+
+def _export_npy(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> list[Path]:
+    stem = Path(name).stem
+    vectors, lines = scratch / name, scratch / f"{stem}.txt"
     if vectors == lines:
         raise InputError(f"{name}: the names go into a .txt file beside the vectors; end the vectors' file in .npy")
-    with vectors.open("wb") as file:
-        np.save(file, table)
+    main, *more = tables
+    files = {main: vectors} | {other: scratch / f"{stem}-{other.replace('_', '-')}.npy" for other in more}
+    for table, path in files.items():
+        with path.open("wb") as file:
+            np.save(file, tables[table])
     write_names(lines, names)
-    return [vectors, lines]
+    return [vectors, lines, *(files[other] for other in more)]
 
 
-def _export_parquet(scratch: Path, name: str, table: np.ndarray, names: Vocabulary) -> list[Path]:
+def _export_parquet(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> list[Path]:
     try:
         import polars
     except ImportError:
@@ -56,12 +91,19 @@ def _export_parquet(scratch: Path, name: str, table: np.ndarray, names: Vocabula
     columns = {"name": list(names)}
     if names.labels:
         columns["label"] = [names.label(row) for row in range(len(names))]
-    vectors = polars.Series(table, dtype=polars.Array(polars.Float32, table.shape[1]))
-    polars.DataFrame(columns).with_columns(vector=vectors).write_parquet(scratch / name)
+    arrays = {
+        column: polars.Series(table, dtype=polars.Array(polars.Float32, table.shape[1:]))
+        for column, table in tables.items()
+    }
+    polars.DataFrame(columns).with_columns(**arrays).write_parquet(scratch / name)
     return [scratch / name]
 
 
-def _export_word2vec(scratch: Path, name: str, table: np.ndarray, names: Vocabulary) -> list[Path]:
+def _export_word2vec(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> list[Path]:
+    (main, table), *more = tables.items()
+    if more or table.ndim != 2:
+        seen = ", ".join([main, *(other.replace("_", " ") for other, _ in more)])
+        raise InputError(f"word2vec holds one vector a name, and a relation has more ({seen}); use parquet or npy")
     words: dict[str, str] = {}
     for entity in names:
         word = re.sub(r"\s", "_", entity) or "_"  # the format ends a word at the first blank

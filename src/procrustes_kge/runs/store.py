@@ -25,6 +25,7 @@ from procrustes_kge.models.baselines import BASELINES, baseline, build
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.runs.experiment import Model, Run, method_name
+from procrustes_kge.runs.saved import SavedRun
 from procrustes_kge.system.files import (
     explain_write_errors,
     nearest_folder,
@@ -35,13 +36,14 @@ from procrustes_kge.system.files import (
     write_json_atomically,
     write_names,
 )
+from procrustes_kge.system.written import RECORD
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.recipes import METHODS, Settings, settings_of, values_of
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 
 FORMAT = 4
 FILES = {"settings.json", "labels.json", "report.json", "entities.txt", "relations.txt"}
-FILES |= {"model.safetensors", "triples.safetensors"}
+FILES |= {"model.safetensors", "triples.safetensors", RECORD}  # the last of what was exported here
 
 
 def save(
@@ -174,7 +176,7 @@ def load(folder: str | Path) -> Model:
     return load_run(folder).model
 
 
-def load_run(folder: str | Path) -> Run:
+def load_run(folder: str | Path) -> SavedRun:
     """Return all that a run folder holds; refuse one that is missing, damaged or of another version."""
     source = Path(folder)
     if not source.is_dir():
@@ -188,7 +190,8 @@ def load_run(folder: str | Path) -> Run:
     try:
         about = read_json(source / "settings.json")
         if about.get("format") == FORMAT and about.get("model") in ("procrustes", *BASELINES):
-            return _read(source, about)
+            run = _read(source, about)
+            return SavedRun(run.model, run.graph, run.settings, run.report, source)
     except (OSError, safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else error
         raise InputError(f"{source}: damaged or truncated ({reason}); train again or restore it from a copy") from error

@@ -14,7 +14,7 @@ from procrustes_kge.models.baselines.embedded import Baseline, Encoded, ModelOpt
 from procrustes_kge.models.predictor import Answering, Candidates, Ids, Scores
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TrainedBaseline(Answering):
     """A baseline with its weights, and the names of what it knows; `build` makes its module again from its options."""
 
@@ -23,6 +23,14 @@ class TrainedBaseline(Answering):
     entities: Vocabulary
     relations: Vocabulary
     module: Baseline
+
+    @property
+    def kind(self) -> str:
+        return type(self.module).__name__
+
+    @property
+    def dim(self) -> int:
+        return self.options.dim
 
     @property
     def table(self) -> Float[Tensor, "entities d"]:

@@ -1,0 +1,35 @@
+"""Standard output and error as the command needs them: no name and no reader can make writing fail."""
+
+import io
+import sys
+from typing import Any
+
+
+class _Unfailing(io.FileIO):
+    """A file that may be a pipe: once nobody reads it (`| head`), what is written goes nowhere, and work goes on."""
+
+    def write(self, data: "bytes | bytearray | memoryview") -> int:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except BrokenPipeError:
+            return memoryview(data).nbytes
+
+
+def prepare_streams() -> None:
+    """Let names that the terminal cannot show be written as \\u…, and let output end where its reader does.
+
+    The last lines are written when Python shuts down, where an error would be a traceback and another exit code.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        stream.reconfigure(errors="backslashreplace")
+        raw = getattr(stream.buffer, "raw", stream.buffer)  # the same where Python is told to buffer nothing (-u)
+        if type(raw) is io.FileIO and raw.fileno() in (1, 2):  # the process's own, which a test may have replaced
+            stream.flush()
+            unfailing: Any = _Unfailing(raw.fileno(), "w", closefd=False)
+            whole = stream.encoding, "backslashreplace", None, stream.line_buffering, stream.write_through
+            setattr(
+                sys, name, io.TextIOWrapper(unfailing if stream.buffer is raw else io.BufferedWriter(unfailing), *whole)
+            )
