@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.lookup import Spellings
 
 SPLITS = ("train", "valid", "test")
 
@@ -44,24 +44,19 @@ class Vocabulary(Sequence[str]):
         return {name: index for index, name in enumerate(self.names)}
 
     @cached_property
-    def _named(self) -> dict[str, list[str]]:
-        """The names that carry each label: labels, unlike names, need not be unique."""
-        named: dict[str, list[str]] = {}
-        for name, label in self.labels.items():
-            named.setdefault(label, []).append(name)
-        return named
+    def _spellings(self) -> Spellings:
+        return Spellings(self.names, self.labels)
 
     def id(self, name: str) -> int:
-        """Return the row of a name, or of a label that only one name carries."""
+        """Return the row of a name, or of the one name that is meant by a label, another spelling or an IRI's end."""
         if name in self._ids:
             return self._ids[name]
-        carriers = self._named.get(name, [])
-        if len(carriers) == 1:
-            return self._ids[carriers[0]]
-        if carriers:
-            seen = f"is the label of {len(carriers)} names: {_listed(carriers)}"
-            raise InputError(f"{self.kind} {name!r} {seen}; give one")
-        near = self._nearest(name)
+        what, meant = self._spellings.meant(name)
+        if len(meant) == 1:
+            return self._ids[meant[0]]
+        if meant:
+            raise InputError(f"{self.kind} {name!r} is {what} of {len(meant)} names: {_listed(meant)}; give one")
+        near = self._spellings.near(name)
         hint = f"; did you mean {_listed(near)}?" if near else ""
         raise InputError(f"unknown {self.kind} {name!r}, expected one of the graph's {len(self):,}{hint}")
 
@@ -69,15 +64,6 @@ class Vocabulary(Sequence[str]):
         """Return the readable label of a row, or its name where there is none."""
         name = self.names[index]
         return self.labels.get(name, name)
-
-    def _nearest(self, name: str) -> list[str]:
-        wanted = name.lower()
-        known = [*self.names, *self._named]
-        near = [other for other in known if wanted in other.lower() and len(wanted) > 2]
-        near.sort(key=lambda other: (not other.lower().startswith(wanted), len(other)))
-        if len(near) < 3:
-            near += difflib.get_close_matches(name, known, n=3, cutoff=0.7)
-        return list(dict.fromkeys(near))[:5]
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:
