@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.lookup import Spellings
+from procrustes_kge.graphs.lookup import Spellings, plain
 
 SPLITS = ("train", "valid", "test")
 
@@ -65,6 +65,15 @@ class Vocabulary(Sequence[str]):
         name = self.names[index]
         return self.labels.get(name, name)
 
+    def shown(self, index: int) -> str:
+        """Return the name of a row with its label beside it, where it has another than its name."""
+        name, label = self.names[index], self.label(index)
+        return name if label == name else f"{name} ({label})"
+
+    def labelled(self, labels: Mapping[str, str]) -> Vocabulary:
+        """Return the same names with these labels; other names keep the ones they have."""
+        return Vocabulary(self.names, self.kind, {**self.labels, **labels})
+
 
 def _listed(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
@@ -114,7 +123,7 @@ class Graph:
         triples = torch.cat([self.train, self.valid, self.test])
         loops = int((triples[:, 0] == triples[:, 2]).sum())
         counts = torch.bincount(self.train[:, 1], minlength=len(self.relations))
-        once = [self.relations[index] for index in torch.nonzero(counts == 1).flatten().tolist()]
+        once = [self.relations.shown(index) for index in torch.nonzero(counts == 1).flatten().tolist()]
         untrained = int((counts == 0).sum())
         unseen = int((~self.seen).sum())
         remarks = {
@@ -125,6 +134,24 @@ class Graph:
             "there is one relation only": len(self.relations) == 1,
         }
         return [remark for remark, applies in remarks.items() if applies]
+
+    def labelled(self, labels: Mapping[str, str]) -> Graph:
+        """Return the graph with these labels for its entities and relations, found by their names however spelled."""
+        spelled = {plain(name): label for name, label in labels.items()}
+        vocabularies, counts = [], []
+        for names, noun in ((self.entities, "entities"), (self.relations, "relations")):
+            found = {name: spelled[each] for name in names if (each := plain(name)) in spelled}
+            vocabularies.append(names.labelled(found))
+            counts.append(f"{len(found):,} of {len(names):,} {noun}" if found else "")
+        if not any(counts):
+            example = f", such as {next(iter(labels))!r}" if labels else ""
+            raise InputError(
+                f"labels of {len(labels):,} names{example}: none is in the graph, whose first is {self.entities[0]!r}; "
+                "expected a name of the graph, then its label"
+            )
+        note = f"labels for {' and '.join(filter(None, counts))}"
+        entities, relations = vocabularies
+        return replace(self, entities=entities, relations=relations, notes=(*self.notes, note))
 
     def __repr__(self) -> str:
         return f"Graph({self.describe()})"

@@ -16,6 +16,7 @@ from procrustes_kge.graphs.columns import Columns, counted, wanted_columns
 from procrustes_kge.graphs.contents import stream_bytes
 from procrustes_kge.graphs.delimited import parse_delimited
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary, split_graph
+from procrustes_kge.graphs.labels import read_labels
 from procrustes_kge.graphs.tables import columns_of
 
 FEW_LINES = 10  # of which one may share no name with the others and be a triple all the same
@@ -31,6 +32,7 @@ def read_graph(
     separator: str | None = None,
     header: bool | None = None,
     columns: str | Sequence[str | int] | None = None,
+    labels: str | Path | Mapping[str, str] | None = None,
     progress: datasets.DownloadReport | None = None,
 ) -> Graph:
     """Return the graph that a dataset's name, a folder, a file, a data frame or an array of triples holds.
@@ -40,12 +42,14 @@ def read_graph(
     `seed`, never leaving an entity or relation that training does not see.
 
     `columns` are those of head, relation and tail, by name or by number from 1, where there are more than three or
-    their names are not known.
+    their names are not known. `labels` are readable names to show beside the names: a mapping, or a file of them.
     """
+    readable = read_labels(labels) if labels is not None else None  # its mistakes are told before a long reading
     wanted = wanted_columns(columns)
     read = partial(formats.read_columns, separator=separator, header=header, wanted=wanted)
     divided = _divided(source, read, progress) if isinstance(source, str | os.PathLike) else None
-    return divided or split_graph(_encode(*_undivided(source, read, wanted)), valid, test, seed)
+    graph = divided or split_graph(_encode(*_undivided(source, read, wanted)), valid, test, seed)
+    return graph if readable is None else graph.labelled(readable)
 
 
 def _divided(source: str | os.PathLike[str], read: Reader, progress: datasets.DownloadReport | None) -> Graph | None:
