@@ -28,12 +28,12 @@ def learned(settings):
     return learn(graph, settings), graph, settings
 
 
-def model_of(entities, relations=("r",), labels=None, width=3):
+def model_of(entities, relations=("r",), labels=None, width=3, relation_labels=None):
     """Return an untrained model of these names."""
     generator = torch.Generator().manual_seed(0)
     return Procrustes(
         Vocabulary(entities, "entity", labels),
-        Vocabulary(relations, "relation"),
+        Vocabulary(relations, "relation", relation_labels),
         torch.randn(len(entities), 2, width, generator=generator),
         torch.randn(len(relations), 2, width, width, generator=generator),
     )

@@ -79,6 +79,10 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
         "expected a file train.txt",
     ),
     "run folder as a graph": (with_run("train", "RUN"), "RUN", "no triples here", "expected a file train.txt"),
+    "columns too few": (training("--columns", "1,2"), "columns", "'1,2'", "try head,relation,tail"),
+    "columns unknown": (training("--columns", "1,2,4"), "ring.tsv", "no column '4'", "numbers from 1"),
+    "labels missing": (training("--labels", "gone.tsv"), "gone.tsv", "cannot be read", "check its name"),
+    "labels of others": (training("--labels", "ring.tsv"), "ring.tsv, line 1", "3 columns", "expected 2 (name, label)"),
     # Datasets.
     "unknown dataset": (lambda here: ["train", "wn18r"], "dataset", "'wn18r'", "did you mean wn18rr?; expected one of"),
     "dataset with a path": (

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import sys
 import tempfile
 from dataclasses import replace
@@ -169,7 +170,7 @@ SAME = {
     "pandas strings": pandas.DataFrame(ROWS, dtype="string"),
     "pandas categories": pandas.DataFrame(ROWS, columns=["x", "y", "z"]).astype("category"),
     "pandas, names twice": pandas.DataFrame(ROWS, columns=["x", "y", "x"]),
-    "pandas, more columns": pandas.DataFrame([(*row, 0.5) for row in ROWS], index=[5, 5, 6, 7]),
+    "pandas, an index": pandas.DataFrame(ROWS, index=[5, 5, 6, 7]),
     "polars": polars.DataFrame(ROWS, schema=["head", "relation", "tail"], orient="row"),
     "polars categories": polars.DataFrame(ROWS, schema=["x", "y", "z"], orient="row").cast(polars.Categorical),
     "numpy": np.array(ROWS),
@@ -184,7 +185,9 @@ def test_frames_arrays_and_rows_of_the_same_names_are_the_same_graph(kind, tmp_p
     source = iter(SAME[kind]) if kind == "a generator" else SAME[kind]
     graph = whole(source)
     assert named(graph, "train") == ROWS
-    assert (graph.name, graph.notes) == ("frame", ())
+    names = {"pandas categories": "x, y, z", "polars categories": "x, y, z", "pandas, names twice": "x, y, x"}.get(kind)
+    told = (f"columns read as head, relation, tail: {names}",) if names else ()
+    assert (graph.name, graph.notes) == ("frame", told)
     assert graph.checksum == whole(write(tmp_path / "graph.tsv", ROWS)).checksum
 
 
@@ -215,9 +218,8 @@ MISSING = {
 
 @pytest.mark.parametrize("kind", MISSING)
 def test_missing_values_are_refused(kind):
-    message = failure(MISSING[kind])
-    assert message.startswith("a missing value (")
-    assert message.endswith("among the triples, expected a name; drop or fill such rows first")
+    message = r"frame, row [12]: the (head|relation|tail) is empty, expected a name; fill it in or leave the triple out"
+    assert re.fullmatch(message, failure(MISSING[kind]))
 
 
 WRONG = {
@@ -227,12 +229,12 @@ WRONG = {
     "numbers": ([1, 2, 3], "a row 1, expected three values"),
     "a flat array": (np.arange(3), "a row 0, expected three values"),
     "two columns of numpy": (np.zeros((2, 2), dtype=int), "a row [0, 0], expected three values"),
-    "two columns of pandas": (pandas.DataFrame([("a", "b")]), "a frame of 2 columns, expected 3"),
-    "two columns of polars": (polars.DataFrame({"h": ["a"], "t": ["b"]}), "a frame of 2 columns, expected 3"),
-    "no rows": ([], "no triples in what was given, expected rows of (head, relation, tail)"),
-    "no rows of numpy": (np.empty((0, 3)), "no triples in what was given"),
-    "no rows of pandas": (pandas.DataFrame(columns=["h", "r", "t"]), "no triples in what was given"),
-    "no rows of polars": (polars.DataFrame(schema=["h", "r", "t"]), "no triples in what was given"),
+    "two columns of pandas": (pandas.DataFrame([("a", "b")]), "frame: 2 columns, expected 3"),
+    "two columns of polars": (polars.DataFrame({"h": ["a"], "t": ["b"]}), "frame: 2 columns, expected 3"),
+    "no rows": ([], "frame: holds no triples; expected a head, a relation and a tail in each row"),
+    "no rows of numpy": (np.empty((0, 3)), "frame: holds no triples"),
+    "no rows of pandas": (pandas.DataFrame(columns=["h", "r", "t"]), "frame: holds no triples"),
+    "no rows of polars": (polars.DataFrame(schema=["h", "r", "t"]), "frame: holds no triples"),
     "nothing": (None, "None given, expected a name, a path, a frame, or rows of (head, relation, tail)"),
     "one number": (np.array(5), "array(5) given, expected a name, a path"),
 }
@@ -439,7 +441,7 @@ def test_all_splits_are_written_or_none(broken, error, tmp_path, monkeypatch):
     assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", " a", "a\u00a0", "a\0b"])
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", "a\0b"])
 def test_names_that_would_be_read_otherwise_are_not_written(tmp_path, name):
     for row in [(name, "r", "b"), ("a", name, "b")]:
         with pytest.raises(InputError, match="which these files cannot; save as Parquet instead") as caught:

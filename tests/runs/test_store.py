@@ -77,7 +77,8 @@ NAMES = st.lists(st.text(AWKWARD, max_size=5), min_size=1, max_size=6, unique=Tr
 @given(NAMES, NAMES, st.lists(st.text(AWKWARD, max_size=5), max_size=6))
 @example(["a\tb", "a\nb", "a\r\nb", "a\\nb", "\\", "\\\\n", "", " ", "Ünï\u2028"], ["\n", "\\r"], ["\n", "\ud800"])
 def test_any_names_and_labels_come_back(entities, relations, readable):
-    model = model_of(entities, relations, dict(zip(entities, readable, strict=False)))
+    labels, relation_labels = (dict(zip(names, readable, strict=False)) for names in (entities, relations[::-1]))
+    model = model_of(entities, relations, labels, relation_labels=relation_labels)
     report = {"relations": dict.fromkeys(relations, 1)}
     with tempfile.TemporaryDirectory() as folder:
         save(model, Path(folder, "run"), graph_for(model, [[0, 0, 0]]), report=report)
@@ -91,8 +92,8 @@ def test_any_names_and_labels_come_back(entities, relations, readable):
 
 @pytest.mark.parametrize("labels", [None, {}, {"nobody": "has this name"}])
 def test_without_labels_there_is_no_file_of_them(labels, tmp_path):
-    save(model_of(["a", "b"], labels=labels), tmp_path / "run")
-    assert not (tmp_path / "run" / "labels.json").exists()
+    save(model_of(["a", "b"], labels=labels, relation_labels=labels), tmp_path / "run")
+    assert list((tmp_path / "run").glob("*labels.json")) == []
     assert load(tmp_path / "run").entities.labels == {}
 
 

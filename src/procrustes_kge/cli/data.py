@@ -59,4 +59,4 @@ def get(name: Annotated[str, typer.Argument(help="A name from `procrustes data`.
         return
     print(graph.describe())
     for head, relation, tail in graph.train[:3].tolist():
-        print(f"  {graph.entities.label(head)}  {graph.relations[relation]}  {graph.entities.label(tail)}")
+        print(f"  {graph.entities.shown(head)}  {graph.relations.shown(relation)}  {graph.entities.shown(tail)}")

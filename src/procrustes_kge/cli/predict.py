@@ -7,7 +7,7 @@ import typer
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import print_json
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import SPLITS, Graph
+from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.runs.store import load_run
 
 verb = new_verb()
@@ -41,13 +41,20 @@ def predict(
     found = model.answers(entity, query, count + len(known) if new else count, opened.graph)
     answers = [answer for answer in found if not (new and answer.name in known)][:count]
     if as_json:
-        asked = {"relation": relation, "head" if head is not None else "tail": model.entities[entity]}
+        asked = _named("relation", model.relations, query % len(model.relations))
+        asked |= _named("head" if head is not None else "tail", model.entities, entity)
         print_json({**asked, "answers": [{**each._asdict(), "known": known.get(each.name)} for each in answers]})
         return
     for place, answer in enumerate(answers, start=1):
         label = f"   {answer.label}" if answer.label != answer.name else ""
         mark = f"   ({known[answer.name]})" if answer.name in known else ""
         print(f"{place:>3}  {answer.score:8.3f}   {answer.name}{label}{mark}")
+
+
+def _named(role: str, names: Vocabulary, row: int) -> dict[str, str]:
+    """Return the name in a role, with its label where it has one."""
+    label = {f"{role}_label": names.label(row)} if names[row] in names.labels else {}
+    return {role: names[row], **label}
 
 
 def _known_answers(graph: Graph | None, entity: int, query: int) -> dict[str, str]:

@@ -30,7 +30,7 @@ def say_unless(quiet: bool) -> Callable[[str], None]:
 
 
 def read_with_bar(source: str, **options: Any) -> Graph:
-    """Read a graph, with a bar while files are downloaded."""
+    """Read a graph, from standard input where the source is `-`, with a bar while files are downloaded."""
     bar = progress_bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     tasks: dict[str, Any] = {}
 
@@ -40,7 +40,7 @@ def read_with_bar(source: str, **options: Any) -> Graph:
         bar.update(tasks[file], completed=done)
 
     with bar:
-        return read_graph(source, progress=show, **options)
+        return read_graph(sys.stdin.buffer if source == "-" else source, progress=show, **options)
 
 
 def progress_bar(*columns: Any) -> Progress:

@@ -23,7 +23,10 @@ A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people
 
 verb = new_verb()
 Source = Annotated[
-    str, typer.Argument(help="A dataset's name, a file of triples, or a folder with train, valid and test files.")
+    str,
+    typer.Argument(
+        help="A dataset's name, a file of triples, - for standard input, or a folder with train, valid and test files."
+    ),
 ]
 _RECIPES = f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(baseline_recipes())}."
 _DEFAULT = f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given"
@@ -42,6 +45,12 @@ def train(
     entities_only: Annotated[bool, typer.Option(help="Save entities alone; relations follow from them.")] = False,
     separator: Annotated[str | None, typer.Option(help="Between columns: tab, comma, space, or a character.")] = None,
     header: Annotated[bool | None, typer.Option(help="Whether the file's first line names the columns.")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns of head, relation and tail, by name or number from 1: 2,3,4.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Readable names to show: a file of names and labels, .tsv, .csv or .json.")
+    ] = None,
     valid: Annotated[float, typer.Option(help="Share of one file's triples for validation.")] = 0.05,
     test: Annotated[float, typer.Option(help="Share of one file's triples for the test.")] = 0.05,
     split_seed: Annotated[int, typer.Option(help="Draws that split: the same triples whatever --seed is.")] = 0,
@@ -66,7 +75,8 @@ def train(
         _check_for_a_baseline(time or memory, entities_only)
     if out is not None:
         check_target(out)
-    source = read_with_bar(graph, separator=separator, header=header, valid=valid, test=test, seed=split_seed)
+    reading = {"separator": separator, "header": header, "columns": columns, "labels": labels}
+    source = read_with_bar(graph, **reading, valid=valid, test=test, seed=split_seed)
     folder = out or Path("runs", source.name or "graph")
     check_target(folder)
     say = say_unless(as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.lookup import Spellings, plain
 
 SPLITS = ("train", "valid", "test")
 
@@ -44,24 +44,19 @@ class Vocabulary(Sequence[str]):
         return {name: index for index, name in enumerate(self.names)}
 
     @cached_property
-    def _named(self) -> dict[str, list[str]]:
-        """The names that carry each label: labels, unlike names, need not be unique."""
-        named: dict[str, list[str]] = {}
-        for name, label in self.labels.items():
-            named.setdefault(label, []).append(name)
-        return named
+    def _spellings(self) -> Spellings:
+        return Spellings(self.names, self.labels)
 
     def id(self, name: str) -> int:
-        """Return the row of a name, or of a label that only one name carries."""
+        """Return the row of a name, or of the one name that is meant by a label, another spelling or an IRI's end."""
         if name in self._ids:
             return self._ids[name]
-        carriers = self._named.get(name, [])
-        if len(carriers) == 1:
-            return self._ids[carriers[0]]
-        if carriers:
-            seen = f"is the label of {len(carriers)} names: {_listed(carriers)}"
-            raise InputError(f"{self.kind} {name!r} {seen}; give one")
-        near = self._nearest(name)
+        what, meant = self._spellings.meant(name)
+        if len(meant) == 1:
+            return self._ids[meant[0]]
+        if meant:
+            raise InputError(f"{self.kind} {name!r} is {what} of {len(meant)} names: {_listed(meant)}; give one")
+        near = self._spellings.near(name)
         hint = f"; did you mean {_listed(near)}?" if near else ""
         raise InputError(f"unknown {self.kind} {name!r}, expected one of the graph's {len(self):,}{hint}")
 
@@ -70,14 +65,14 @@ class Vocabulary(Sequence[str]):
         name = self.names[index]
         return self.labels.get(name, name)
 
-    def _nearest(self, name: str) -> list[str]:
-        wanted = name.lower()
-        known = [*self.names, *self._named]
-        near = [other for other in known if wanted in other.lower() and len(wanted) > 2]
-        near.sort(key=lambda other: (not other.lower().startswith(wanted), len(other)))
-        if len(near) < 3:
-            near += difflib.get_close_matches(name, known, n=3, cutoff=0.7)
-        return list(dict.fromkeys(near))[:5]
+    def shown(self, index: int) -> str:
+        """Return the name of a row with its label beside it, where it has another than its name."""
+        name, label = self.names[index], self.label(index)
+        return name if label == name else f"{name} ({label})"
+
+    def labelled(self, labels: Mapping[str, str]) -> Vocabulary:
+        """Return the same names with these labels; other names keep the ones they have."""
+        return Vocabulary(self.names, self.kind, {**self.labels, **labels})
 
 
 def _listed(names: Sequence[str], most: int = 5) -> str:
@@ -128,7 +123,7 @@ class Graph:
         triples = torch.cat([self.train, self.valid, self.test])
         loops = int((triples[:, 0] == triples[:, 2]).sum())
         counts = torch.bincount(self.train[:, 1], minlength=len(self.relations))
-        once = [self.relations[index] for index in torch.nonzero(counts == 1).flatten().tolist()]
+        once = [self.relations.shown(index) for index in torch.nonzero(counts == 1).flatten().tolist()]
         untrained = int((counts == 0).sum())
         unseen = int((~self.seen).sum())
         remarks = {
@@ -139,6 +134,24 @@ class Graph:
             "there is one relation only": len(self.relations) == 1,
         }
         return [remark for remark, applies in remarks.items() if applies]
+
+    def labelled(self, labels: Mapping[str, str]) -> Graph:
+        """Return the graph with these labels for its entities and relations, found by their names however spelled."""
+        spelled = {plain(name): label for name, label in labels.items()}
+        vocabularies, counts = [], []
+        for names, noun in ((self.entities, "entities"), (self.relations, "relations")):
+            found = {name: spelled[each] for name in names if (each := plain(name)) in spelled}
+            vocabularies.append(names.labelled(found))
+            counts.append(f"{len(found):,} of {len(names):,} {noun}" if found else "")
+        if not any(counts):
+            example = f", such as {next(iter(labels))!r}" if labels else ""
+            raise InputError(
+                f"labels of {len(labels):,} names{example}: none is in the graph, whose first is {self.entities[0]!r}; "
+                "expected a name of the graph, then its label"
+            )
+        note = f"labels for {' and '.join(filter(None, counts))}"
+        entities, relations = vocabularies
+        return replace(self, entities=entities, relations=relations, notes=(*self.notes, note))
 
     def __repr__(self) -> str:
         return f"Graph({self.describe()})"

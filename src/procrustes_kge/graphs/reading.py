@@ -1,20 +1,28 @@
 """From a name, a folder, a file, a frame or an array to a Graph, and back to files."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs import datasets, formats
+from procrustes_kge.graphs.columns import Columns, counted, wanted_columns
+from procrustes_kge.graphs.contents import stream_bytes
+from procrustes_kge.graphs.delimited import parse_delimited
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary, split_graph
+from procrustes_kge.graphs.labels import read_labels
+from procrustes_kge.graphs.tables import columns_of
 from procrustes_kge.system.files import scratch_folder
 from procrustes_kge.system.written import put_in_place
+
+FEW_LINES = 10  # of which one may share no name with the others and be a triple all the same
+Reader = Callable[..., Columns]  # of a path
 
 
 def read_graph(
@@ -25,33 +33,54 @@ def read_graph(
     seed: int = 0,
     separator: str | None = None,
     header: bool | None = None,
+    columns: str | Sequence[str | int] | None = None,
+    labels: str | Path | Mapping[str, str] | None = None,
     progress: datasets.DownloadReport | None = None,
 ) -> Graph:
     """Return the graph that a dataset's name, a folder, a file, a data frame or an array of triples holds.
 
     A folder holds files named train, valid and test (any suffix that is understood; only train is needed). One file,
-    frame or array is split here: `valid` and `test` are the shares of its triples to set aside, drawn by `seed`, never
-    leaving an entity or relation that training does not see.
+    open file, frame or array is split here: `valid` and `test` are the shares of its triples to set aside, drawn by
+    `seed`, never leaving an entity or relation that training does not see.
+
+    `columns` are those of head, relation and tail, by name or by number from 1, where there are more than three or
+    their names are not known. `labels` are readable names to show beside the names: a mapping, or a file of them.
     """
-    if not isinstance(source, str | os.PathLike):
-        return split_graph(_encode("frame", {"train": _columns_of(source)}, {}), valid, test, seed)
+    readable = read_labels(labels) if labels is not None else None  # its mistakes are told before a long reading
+    wanted = wanted_columns(columns)
+    read = partial(formats.read_columns, separator=separator, header=header, wanted=wanted)
+    divided = _divided(source, read, progress) if isinstance(source, str | os.PathLike) else None
+    graph = divided or split_graph(_encode(*_undivided(source, read, wanted)), valid, test, seed)
+    return graph if readable is None else graph.labelled(readable)
+
+
+def _divided(source: str | os.PathLike[str], read: Reader, progress: datasets.DownloadReport | None) -> Graph | None:
+    """Return the graph of a folder, or of a dataset known by name, which come in splits; None for a file."""
     path = Path(source)
-    if not path.exists():
-        if len(path.parts) > 1 or path.suffix in formats.SUFFIXES:
-            raise InputError(f"{source}: no such file or folder; `procrustes data` lists the datasets known by name")
-        known = datasets.dataset(str(source))
-        contents = datasets.splits(known.name, progress).items()
-        columns = {split: formats.parse_delimited(data, f"{known.name}/{split}.txt") for split, data in contents}
-        try:
-            return _encode(known.name, columns, datasets.labels(known.name, progress))
-        except InputError as error:  # labels are a courtesy: a machine without a network trains all the same
-            graph = _encode(known.name, columns, {})
-            return replace(graph, notes=(*graph.notes, f"names are shown without their labels: {error}"))
     if path.is_dir():
-        columns = {split: formats.read_columns(file, separator, header) for split, file in _split_files(path).items()}
-        return _encode(path.resolve().name, columns, {})
-    columns = {"train": formats.read_columns(path, separator, header)}
-    return split_graph(_encode(path.name.split(".")[0], columns, {}), valid, test, seed)
+        return _encode(path.resolve().name, {split: read(file) for split, file in _split_files(path).items()})
+    if path.exists():
+        return None
+    if len(path.parts) > 1 or path.suffix in formats.SUFFIXES:
+        raise InputError(f"{source}: no such file or folder; `procrustes data` lists the datasets known by name")
+    known = datasets.dataset(str(source))
+    contents = datasets.splits(known.name, progress).items()
+    columns = {split: parse_delimited(data, f"{known.name}/{split}.txt", header=False) for split, data in contents}
+    try:
+        return _encode(known.name, columns, datasets.labels(known.name, progress))
+    except InputError as error:  # labels are a courtesy: a machine without a network trains all the same
+        graph = _encode(known.name, columns)
+        return replace(graph, notes=(*graph.notes, f"names are shown without their labels: {error}"))
+
+
+def _undivided(source: Any, read: Reader, wanted: Sequence[str] | None) -> tuple[str, dict[str, Columns]]:
+    """Return the name and the triples of a file, an open file, a frame, an array or rows."""
+    if isinstance(source, str | os.PathLike):
+        return Path(source).name.split(".")[0], {"train": read(Path(source))}
+    if hasattr(source, "read"):
+        path, data = stream_bytes(source)
+        return path.name.split(".")[0], {"train": read(path, data=data)}
+    return "frame", {"train": columns_of(source, wanted)}
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
@@ -71,38 +100,7 @@ def _split_files(folder: Path) -> dict[str, Path]:
     return {split: found[split] for split in SPLITS if split in found}
 
 
-def _columns_of(source: Any) -> formats.Columns:
-    """Return head, relation and tail of a frame, by the names of its columns or as its first three, or of rows."""
-    if hasattr(source, "columns") and hasattr(source, "to_numpy"):
-        if len(source.columns) < 3:
-            raise InputError(f"a frame of {len(source.columns)} columns, expected 3 (head, relation, tail)")
-        by_place = getattr(source, "iloc", source)  # two columns of a pandas frame may share a name
-        order = formats.column_order([str(name) for name in source.columns]) or range(3)
-        heads, relations, tails = (by_place[:, place].to_numpy().tolist() for place in order)
-    else:
-        rows = source.tolist() if isinstance(source, np.ndarray | Tensor) else source
-        if not isinstance(rows, Iterable):
-            raise InputError(f"{source!r} given, expected a name, a path, a frame, or rows of (head, relation, tail)")
-        rows = list(rows)
-        for row in rows:
-            if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != 3:
-                raise InputError(f"a row {row!r}, expected three values (head, relation, tail)")
-        heads, relations, tails = map(list, zip(*rows, strict=True)) if rows else ([], [], [])
-    if not heads:
-        raise InputError("no triples in what was given, expected rows of (head, relation, tail)")
-    heads, relations, tails = ([_name(value) for value in column] for column in (heads, relations, tails))
-    return formats.Columns(heads, relations, tails)
-
-
-def _name(value: Any) -> str:
-    # NaN and NaT differ from themselves; of NA, pandas does not say whether it does.
-    if value is None or type(value).__name__ == "NAType" or value != value or value == "":
-        seen = f"a missing value ({value!r}) among the triples"
-        raise InputError(f"{seen}, expected a name; drop or fill such rows first")
-    return str(value)
-
-
-def _encode(name: str, columns: Mapping[str, formats.Columns], labels: Mapping[str, str]) -> Graph:
+def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str] | None = None) -> Graph:
     """Number entities and relations as they first appear, and drop triples that came before, in any split."""
     entities, relations = dict[str, int](), dict[str, int]()
     parts, notes = [], []
@@ -111,16 +109,39 @@ def _encode(name: str, columns: Mapping[str, formats.Columns], labels: Mapping[s
         numbered = [[ids.setdefault(each, len(ids)) for each in names] for names, ids in named]
         parts.append(np.array(numbered, dtype=np.int64).T)
         notes += [f"{split}: {note}" if len(columns) > 1 else note for note in column.notes]
+    notes += _doubts(columns.values(), parts)
     first = _first_occurrences(np.concatenate(parts))
     triples = {split: torch.empty(0, 3, dtype=torch.int64) for split in SPLITS}
     freshness = np.split(first, np.cumsum([len(part) for part in parts])[:-1])
     for split, part, fresh in zip(columns, parts, freshness, strict=True):
         triples[split] = torch.from_numpy(np.ascontiguousarray(part[fresh]))
         if dropped := len(part) - int(fresh.sum()):
-            note = f"{formats.counted(dropped, 'duplicate triple')} dropped"
+            note = f"{counted(dropped, 'duplicate triple')} dropped"
             notes.append(f"{split}: {note}" if len(columns) > 1 else note)
-    labelled = Vocabulary(entities, "entity", labels)
-    return Graph(name, labelled, Vocabulary(relations, "relation"), **triples, notes=tuple(notes))
+    readable = {key: label for column in columns.values() for key, label in column.labels.items()} | dict(labels or {})
+    ends, between = Vocabulary(entities, "entity", readable), Vocabulary(relations, "relation", readable)
+    return Graph(name, ends, between, **triples, notes=tuple(notes))
+
+
+def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str]:
+    """Refuse a first line that is a header by all signs: none of its words are known, but none are used again either.
+
+    Not one line of the six datasets is so alone. In a graph of a few lines one may well be, and gets a note.
+    """
+    notes, triples = [], np.concatenate(parts)
+    for column, part in zip(columns, parts, strict=True):
+        if not column.doubtful:
+            continue
+        others = triples[(triples != part[0]).any(axis=1)]  # the same header may begin every file
+        if not len(others) or (others == part[0]).any() or (others[:, [2, 0]] == part[0, [0, 2]]).any():
+            continue
+        words = ", ".join((column.heads[0], column.relations[0], column.tails[0]))
+        seen = f"{column.doubtful} ({words}): shares no name with the other lines"
+        if len(others) >= FEW_LINES:
+            remedy = "add --header if it names the columns, or --no-header if it is a triple"
+            raise InputError(f"{seen}, as a header would; {remedy}")
+        notes.append(f"{seen}, but is read as a triple; --header skips it")
+    return notes
 
 
 def _first_occurrences(triples: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 settings.json        format version, kind of model, method and its settings
 model.safetensors    vectors, rotations (may be left out), translations, scales; of a baseline, what its module holds
 entities.txt         a name per line, in row order; relations.txt likewise
-labels.json          readable names of entities, where there are any
+labels.json          readable names of entities, where there are any; relation_labels.json likewise
 triples.safetensors  train, valid and test as ids
 report.json          dataset, settings, metrics, learning curve, footprint, versions
 """
@@ -42,7 +42,7 @@ from procrustes_kge.training.recipes import METHODS, Settings, settings_of, valu
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 
 FORMAT = 4
-FILES = {"settings.json", "labels.json", "report.json", "entities.txt", "relations.txt"}
+FILES = {"settings.json", "labels.json", "relation_labels.json", "report.json", "entities.txt", "relations.txt"}
 FILES |= {"model.safetensors", "triples.safetensors", RECORD}  # the last of what was exported here
 
 
@@ -153,8 +153,9 @@ def _write(folder: Path, run: Run, relations: bool) -> None:
     write_json(folder / "report.json", run.report)
     write_names(folder / "entities.txt", model.entities)
     write_names(folder / "relations.txt", model.relations)
-    if model.entities.labels:
-        write_json(folder / "labels.json", model.entities.labels)
+    for name, names in (("labels.json", model.entities), ("relation_labels.json", model.relations)):
+        if names.labels:
+            write_json(folder / name, names.labels)
     if graph is not None:
         # Copied, since no two may share memory.
         triples = {split: graph.split(split).clone(memory_format=torch.contiguous_format) for split in SPLITS}
@@ -201,9 +202,10 @@ def load_run(folder: str | Path) -> SavedRun:
 
 
 def _read(source: Path, about: dict[str, Any]) -> Run:
-    labels = read_json(source / "labels.json") if (source / "labels.json").exists() else None
+    files = (source / "labels.json", source / "relation_labels.json")
+    labels, relation_labels = (read_json(file) if file.exists() else None for file in files)
     entities = Vocabulary(read_names(source / "entities.txt"), "entity", labels)
-    relations = Vocabulary(read_names(source / "relations.txt"), "relation")
+    relations = Vocabulary(read_names(source / "relations.txt"), "relation", relation_labels)
     # Copied, since the file aligns them as no allocator does, and a product may round by its alignment.
     loaded = safetensors.torch.load_file(source / "model.safetensors")
     tensors = {name: tensor.clone() for name, tensor in loaded.items()}

@@ -1,0 +1,84 @@
+"""A file's content: which format its name promises, its bytes unpacked, its text."""
+
+import codecs
+import gzip
+import importlib
+import re
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+from procrustes_kge.errors import InputError
+
+TEXT_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".del")
+RDF_SYNTAXES = {".nt": "N_TRIPLES", ".ttl": "TURTLE", ".trig": "TRIG", ".nq": "N_QUADS"}
+RDF_SYNTAXES |= {".rdf": "RDF_XML", ".owl": "RDF_XML", ".xml": "RDF_XML"}
+PACKINGS = (".gz", ".zst")
+SUFFIXES = (*TEXT_SUFFIXES, ".parquet", *RDF_SYNTAXES, *PACKINGS)
+
+
+def suffixes(path: Path) -> tuple[str, str]:
+    """Return the suffix of the format and the suffix of the packing, lower-cased: ('.tsv', '.gz')."""
+    packing = path.suffix.lower() if path.suffix.lower() in PACKINGS else ""
+    return Path(path.name[: len(path.name) - len(packing)]).suffix.lower(), packing
+
+
+def file_bytes(path: Path, expected: str = "a file of triples") -> bytes:
+    """Return the bytes of a file, as they are on the disk."""
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder, expected {expected}; name a file in it")
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}); check its name and folder") from None
+
+
+def stream_bytes(stream: Any) -> tuple[Path, bytes]:
+    """Return the name and the bytes of an open file; standard input, `<stdin>`, is called stdin."""
+    data = stream.read()
+    name = str(getattr(stream, "name", "stream")).strip("<>")
+    return Path(name), data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
+
+
+def unpacked(data: bytes, where: str, packing: str) -> bytes:
+    """Return the content of what was packed as `.gz` or `.zst`, or plain bytes as they are."""
+    faults: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
+    try:
+        if packing == ".zst":
+            zstd = package("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd", where)
+            faults = (zstd.ZstdError,)
+            return bytes(zstd.decompress(data))
+        return gzip.decompress(data) if packing else data
+    except faults as error:
+        raise InputError(f"{where}: broken or truncated ({error}); download or pack it again") from None
+
+
+def package(name: str, where: str) -> Any:
+    """Import a package that only some formats need."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise InputError(f"{where}: its format needs {name}, not found here; pip install {name}") from None
+
+
+def decode(data: bytes, where: str) -> str:
+    """Return UTF-8 text without its byte order mark."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{where}: is UTF-16 text, expected UTF-8; convert it with iconv -f utf-16 -t utf-8")
+    data = data.removeprefix(codecs.BOM_UTF8)
+    formats = " ".join(SUFFIXES)
+    binary = InputError(f"{where}: looks binary, expected text; name the file by its format, one of {formats}")
+    if b"\0" in data:
+        raise binary
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        if re.search(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]", data[:4096]):
+            raise binary from None
+        line = data.count(b"\n", 0, error.start) + 1
+        column = error.start - data.rfind(b"\n", 0, error.start)
+        raise InputError(
+            f"{where}, line {line}: byte {column} of the line (0x{data[error.start]:02x}) is not UTF-8; "
+            "if the file is Latin-1, convert it with iconv -f latin1 -t utf-8"
+        ) from None

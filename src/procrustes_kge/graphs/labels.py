@@ -1,0 +1,59 @@
+"""Readable names that a user gives: a mapping, or a file of them."""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.columns import counted
+from procrustes_kge.graphs.contents import RDF_SYNTAXES, decode, file_bytes, suffixes, unpacked
+from procrustes_kge.graphs.delimited import numbered_rows
+from procrustes_kge.graphs.rdf import rdf_labels
+
+
+def read_labels(source: str | Path | Mapping[str, str]) -> dict[str, str]:
+    """Return the label of each name that has one; of several labels for a name, the first counts.
+
+    A file that ends in .json holds an object; RDF holds rdfs:label; any other file has a name and a label on each line,
+    between them a tab or, where the file has no tabs, a comma. All may be packed.
+    """
+    if isinstance(source, Mapping):
+        return _clean(source.items())
+    if not isinstance(source, str | os.PathLike):
+        raise InputError(f"labels {source!r}, expected a mapping of names to labels, or the path of a file of them")
+    path, where = Path(source), str(source)
+    suffix, packing = suffixes(path)
+    data = unpacked(file_bytes(path, "a file of names and labels"), where, packing)
+    if suffix in RDF_SYNTAXES:
+        return _clean(rdf_labels(data, where, RDF_SYNTAXES[suffix]).items())
+    text = decode(data, where)
+    return _clean(_from_json(text, where) if suffix == ".json" else _from_lines(text, where))
+
+
+def _clean(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for name, label in pairs:
+        if label := str(label).strip():
+            labels.setdefault(str(name).strip(), label)
+    return labels
+
+
+def _from_json(text: str, where: str) -> Iterable[tuple[str, str]]:
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{where}: not valid JSON ({error}); mend it, or name a file of lines .tsv or .csv") from None
+    if not isinstance(found, dict) or not all(isinstance(label, str) for label in found.values()):
+        raise InputError(f'{where}: expected a JSON object of names and labels, such as {{"Q90": "Paris"}}')
+    return found.items()
+
+
+def _from_lines(text: str, where: str) -> Iterable[tuple[str, str]]:
+    separator = "\t" if "\t" in text else ","
+    for number, row in numbered_rows(text, separator, where):
+        if len(row) != 2:
+            seen = f"{where}, line {number}: {counted(len(row), 'column')}, expected 2 (name, label)"
+            remedy = "put labels with ',' in them in quotation marks" if len(row) > 2 else "complete or remove the line"
+            raise InputError(f"{seen}; {remedy if separator == ',' or len(row) < 2 else 'remove the others'}")
+        yield row[0], row[1]

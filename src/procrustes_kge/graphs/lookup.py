@@ -1,0 +1,117 @@
+"""From what a person types to the name that is meant, and to names that are near it."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from unicodedata import combining, normalize
+
+# Of other prefixes only what follows the colon is looked for, since files differ in what they mean by them.
+PREFIXES = {
+    "dbo": "http://dbpedia.org/ontology/",
+    "dbp": "http://dbpedia.org/property/",
+    "dbr": "http://dbpedia.org/resource/",
+    "dc": "http://purl.org/dc/elements/1.1/",
+    "dcterms": "http://purl.org/dc/terms/",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "owl": "http://www.w3.org/2002/07/owl#",
+    "rdf": "http://www.w3.org/1999/02/22-rdf-syntax-ns#",
+    "rdfs": "http://www.w3.org/2000/01/rdf-schema#",
+    "skos": "http://www.w3.org/2004/02/skos/core#",
+    "wd": "http://www.wikidata.org/entity/",
+    "wdt": "http://www.wikidata.org/prop/direct/",
+}
+
+
+def plain(text: str) -> str:
+    """Return a name in the one spelling of all that look alike: composed, no white space or <angle brackets> around.
+
+    >>> plain(" <http://e.org/Zoe\u0308> ") == "http://e.org/Zo\xeb"
+    True
+    """
+    text = normalize("NFC", text.strip())
+    return text[1:-1] if re.fullmatch("<.+>", text, re.DOTALL) else text
+
+
+def folded(text: str) -> str:
+    """Return a text without accents and capitals.
+
+    >>> folded("Zoë"), folded("STRASSE") == folded("Straße")
+    ('zoe', True)
+    """
+    if text.isascii():
+        return text.lower()
+    return "".join(mark for mark in normalize("NFKD", text.casefold()) if not combining(mark))
+
+
+def last_part(name: str) -> str:
+    """Return what follows the last # or / of an IRI or a path, '' where there is neither.
+
+    >>> last_part("http://e.org/dog"), last_part("/people/person/"), last_part("dog")
+    ('dog', 'person', '')
+    """
+    parts = re.split("[#/]", name.rstrip("#/"))
+    return parts[-1] if len(parts) > 1 else ""
+
+
+class Spellings:
+    """All that names may be called by; an index of it is made when a name is asked for otherwise than it is written."""
+
+    def __init__(self, names: Sequence[str], labels: Mapping[str, str]) -> None:
+        self.names = names
+        self.labels = labels
+
+    @cached_property
+    def _by_spelling(self) -> dict[str, list[str]]:
+        return _grouped((plain(name), name) for name in self.names)
+
+    @cached_property
+    def _by_label(self) -> dict[str, list[str]]:
+        return _grouped((plain(label), name) for name, label in self.labels.items())
+
+    @cached_property
+    def _by_last_part(self) -> dict[str, list[str]]:
+        return _grouped((plain(last_part(name)), name) for name in self.names)
+
+    def meant(self, asked: str) -> tuple[str, list[str]]:
+        """Return what it is that was asked by (a label, say), and the names that it may mean: best one, maybe none."""
+        asked = plain(asked)
+        prefix, colon, rest = asked.partition(":")
+        iri = PREFIXES[prefix] + rest if prefix in PREFIXES else ""
+        part = rest if colon and not rest.startswith("//") else asked
+        # Labels, unlike names, need not be unique; nor need the ends of IRIs.
+        ways: list[tuple[str, Callable[[], dict[str, list[str]]], str]] = [
+            ("another spelling", lambda: self._by_spelling, asked),
+            ("another spelling", lambda: self._by_spelling, iri),
+            ("the label", lambda: self._by_label, asked),
+            ("the last part", lambda: self._by_last_part, "" if iri else part),
+        ]
+        for what, index, key in ways:
+            if key and (found := index().get(key)):
+                return what, found
+        return "", []
+
+    def near(self, asked: str, most: int = 5) -> list[str]:
+        """Return names and labels that hold what was asked, or resemble it, whatever the accents and capitals."""
+        wanted = folded(plain(asked))
+        known = [(folded(text), text) for text in [*self.names, *dict.fromkeys(self.labels.values())]]
+        near = [
+            (text != wanted, not text.startswith(wanted), len(text), shown)
+            for text, shown in known
+            if text == wanted or (len(wanted) > 2 and wanted in text)
+        ]
+        found = [shown for *_, shown in sorted(near, key=lambda each: each[:3])]
+        if len(found) < 3:
+            known += [(folded(part), name) for name in self.names if (part := last_part(name))]
+            shown_for = _grouped(known)
+            for text in difflib.get_close_matches(wanted, shown_for, n=3, cutoff=0.7):
+                found += shown_for[text]
+        return list(dict.fromkeys(found))[:most]
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Return all that stand beside each key, in their order."""
+    groups: dict[str, list[str]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups

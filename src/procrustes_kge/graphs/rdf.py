@@ -1,0 +1,87 @@
+"""RDF in any of its syntaxes: statements between IRIs and blank nodes, and the labels of both."""
+
+import re
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any
+from xml.parsers import expat
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.columns import Columns, counted, named
+from procrustes_kge.graphs.contents import decode, package
+
+LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
+
+
+def parse_rdf(data: bytes, where: str, syntax: str) -> Columns:
+    """Return the statements between IRIs and blank nodes, and labels; a note says how many others were left out."""
+    names, labels, notes = _contents(data, where, syntax)
+    return named(where, (names[role::3] for role in range(3)), notes, labels=labels)
+
+
+def rdf_labels(data: bytes, where: str, syntax: str) -> dict[str, str]:
+    """Return the label of each name that has one: in English or in no language, else the first in any other."""
+    return _contents(data, where, syntax)[1]
+
+
+def _contents(data: bytes, where: str, syntax: str) -> tuple[list[str], dict[str, str], list[str]]:
+    """Return the names, three to a statement, the labels, and notes on what was left out."""
+    oxigraph = package("pyoxigraph", where)
+    rdf_format = getattr(oxigraph.RdfFormat, syntax)
+    text = decode(data, where)
+    names, blank_nodes = list[str](), dict[str, str]()  # blank nodes in order of appearance
+    labels = dict[str, tuple[bool, str]]()  # whether it is in English, or in no language that is said; the label
+
+    def name(term: Any) -> str:
+        value: str = term.value
+        if isinstance(term, oxigraph.NamedNode):
+            return value or "<>"  # the document itself, as Turtle writes it
+        return blank_nodes.setdefault(value, f"_:{value}")
+
+    named_graphs, left_out = False, {"literal values": 0, "quoted triples": 0}
+    for quad in _statements(oxigraph, text, rdf_format, where):
+        subject, value = quad.subject, quad.object
+        if isinstance(value, oxigraph.Triple) or isinstance(subject, oxigraph.Triple):
+            left_out["quoted triples"] += 1
+        elif not isinstance(value, oxigraph.Literal):
+            names += name(subject), quad.predicate.value, name(value)
+        elif quad.predicate.value == LABEL:
+            key, preferred = name(subject), (value.language or "en").split("-")[0] == "en"
+            if key not in labels or preferred > labels[key][0]:
+                labels[key] = preferred, value.value
+        else:
+            left_out["literal values"] += 1
+        if rdf_format.supports_datasets and not named_graphs:
+            named_graphs = not isinstance(quad.graph_name, oxigraph.DefaultGraph)
+    notes = [f"{counted(n, 'statement')} with {what} left out" for what, n in left_out.items() if n]
+    if labels:
+        notes.append(f"{counted(len(labels), 'label')} read (rdfs:label)")
+    if named_graphs:
+        notes.append("named graphs ignored: all statements are read as one graph")
+    lasting = _lasting(blank_nodes, text) if blank_nodes else {}
+    if lasting:
+        names = [lasting.get(name, name) for name in names]
+    return names, {lasting.get(key, key): label for key, (_, label) in labels.items()}, notes
+
+
+def _lasting(labels: Iterable[str], text: str) -> dict[str, str]:
+    """Return new names of the blank nodes that have no label in the text: the parser draws one at every reading."""
+    # They are numbered as they appear, behind a checksum: readings repeat, and nodes of two files stay apart.
+    written = set(re.findall(r"\w{24,}", text))
+    drawn = [label for label in labels if re.fullmatch("[0-9a-f]{24,32}", label) and label not in written]
+    checksum = zlib.crc32(text.encode())
+    return {f"_:{label}": f"_:{checksum:08x}n{number}" for number, label in enumerate(drawn, start=1)}
+
+
+def _statements(oxigraph: Any, text: str, rdf_format: Any, where: str) -> Iterator[Any]:
+    """Yield the statements of RDF text one by one."""
+    try:
+        if rdf_format == oxigraph.RdfFormat.RDF_XML and text:
+            # The RDF parser gives no line numbers in XML and accepts a truncated file.
+            expat.ParserCreate().Parse(text, True)
+        # Lenient: published files are full of IRIs that break a rule or two, and here they are only names.
+        yield from oxigraph.parse(text, rdf_format, lenient=True)
+    except (SyntaxError, expat.ExpatError) as error:
+        place = f"{where}, line {error.lineno}" if error.lineno else where
+        seen = f"not valid {rdf_format.name} ({re.sub('^Parser error at [^:]*: ', '', str(error.args[0]))})"
+        raise InputError(f"{place}: {seen}; mend it, or name the file by its true format") from None

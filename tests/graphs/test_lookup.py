@@ -1,0 +1,95 @@
+"""Laws of looking names up: what looks the same is the same, and what may mean several names is refused."""
+
+from unicodedata import normalize
+
+import pytest
+from hypothesis import given, strategies as st
+
+from laws import refused
+from procrustes_kge.graphs.graph import Vocabulary
+from procrustes_kge.graphs.lookup import folded, last_part, plain
+
+texts = st.text(max_size=6).filter(lambda text: plain(text) == plain(plain(text)) != "")
+IRIS = Vocabulary(
+    [
+        "http://e.org/animal#dog",
+        "http://e.org/plant/fern",
+        "http://e.org/animal#cat",
+        "http://other.org/cat",
+        "http://dbpedia.org/ontology/birthPlace",
+        "http://dbpedia.org/property/birthPlace",
+        "/people/person/nationality",
+    ],
+    "entity",
+    {"http://e.org/plant/fern": "Fougère"},
+)
+
+
+@given(st.lists(texts, min_size=1, max_size=8, unique_by=plain))
+def test_every_spelling_of_a_name_finds_it(names):
+    vocabulary = Vocabulary(names, "entity")
+    for row, name in enumerate(names):
+        for spelled in (name, normalize("NFC", name), normalize("NFD", name), f"  {name} ", f"<{plain(name)}>"):
+            assert vocabulary.id(spelled) == row
+
+
+@pytest.mark.parametrize("asked", ["Zoë", "Zoe\u0308"])
+@pytest.mark.parametrize("name", ["Zoë", "Zoe\u0308"])
+def test_an_accent_is_found_composed_or_not(name, asked):
+    assert Vocabulary(["Ann", name], "entity").id(asked) == 1
+    assert Vocabulary(["Ann", "Q5"], "entity", {"Q5": name}).id(asked) == 1
+
+
+def test_of_two_spellings_in_one_graph_the_exact_one_is_meant():
+    both = Vocabulary(["Zoë", "Zoe\u0308"], "entity")
+    assert [both.id("Zoë"), both.id("Zoe\u0308")] == [0, 1]
+
+
+@pytest.mark.parametrize(("asked", "suggested"), [("Zoe", "Zoë"), ("ZOË", "Zoë"), ("strasse", "Straße")])
+def test_suggestions_see_through_accents_and_capitals(asked, suggested):
+    names = Vocabulary(["Ann", "Zoë", "Straße"], "entity")
+    refused(lambda: names.id(asked), setting="unknown entity", seen=repr(asked), remedy=f"did you mean {suggested!r}?")
+
+
+@pytest.mark.parametrize(
+    ("asked", "row"),
+    [
+        ("<http://e.org/animal#dog>", 0),
+        ("dog", 0),
+        ("ex:dog", 0),
+        (":dog", 0),
+        ("fern", 1),
+        ("Fougère", 1),
+        ("Fouge\u0300re", 1),
+        ("dbo:birthPlace", 4),
+        ("dbp:birthPlace", 5),
+        ("nationality", 6),
+    ],
+)
+def test_iris_are_found_in_brackets_by_prefix_and_by_their_last_part(asked, row):
+    assert IRIS.id(asked) == row
+
+
+@pytest.mark.parametrize("asked", ["cat", "ex:cat", "birthPlace"])
+def test_a_last_part_that_several_names_share_lists_them(asked):
+    shared = [repr(name) for name in IRIS if last_part(name) == asked.removeprefix("ex:")]
+    said = refused(lambda: IRIS.id(asked), setting="entity", seen=repr(asked), remedy="the last part of 2 names")
+    assert ", ".join(shared) in said
+
+
+def test_a_known_prefix_means_its_own_names_alone():
+    refused(lambda: IRIS.id("wd:dog"), setting="entity", seen="'wd:dog'", remedy="unknown")
+
+
+def test_the_end_of_an_iri_is_suggested_for_what_is_near_it():
+    refused(lambda: IRIS.id("nationalty"), setting="entity", seen="'nationalty'", remedy="'/people/person/nationality'")
+
+
+@given(st.text(max_size=8))
+def test_folding_is_blind_to_composition(text):
+    assert folded(normalize("NFC", text)) == folded(normalize("NFD", text))
+
+
+def test_a_name_comes_before_a_label_however_it_is_spelled():
+    names = Vocabulary(["Zoë", "Q5"], "entity", {"Q5": "Zoë"})
+    assert [names.id(asked) for asked in ("Zoë", "Zoe\u0308", "<Zoë>")] == [0, 0, 0]
