@@ -1,7 +1,7 @@
 """Laws of keeping to a time, on a clock that is planted: no test waits, and none depends on the machine."""
 
 from dataclasses import replace
-from itertools import count
+from itertools import count, pairwise
 
 import pytest
 import torch
@@ -22,14 +22,14 @@ from toys import same
 every_method = pytest.mark.parametrize(("method", "settings"), METHODS.values(), ids=METHODS)
 
 
-@pytest.fixture()
+@pytest.fixture
 def ticking(monkeypatch):
     """Plant a clock that is a second further on whenever it is looked at."""
     ticks = count()
     monkeypatch.setattr(Timekeeper, "now", lambda self: float(next(ticks)))
 
 
-@pytest.fixture()
+@pytest.fixture
 def frozen(monkeypatch):
     """Plant a clock that is set by hand."""
     hand = [0.0]
@@ -106,7 +106,7 @@ def test_rates_reach_nothing_at_the_end_whenever_that_is(frozen):
         trainer.adjust(Change(epochs=12))
         for _ in range(4):
             noted()
-    steps = [earlier - later for earlier, later in zip(shares, shares[1:], strict=False)]
+    steps = [earlier - later for earlier, later in pairwise(shares)]
     assert all(step == pytest.approx(1 / 20) for step in steps[:8])
     assert all(step == pytest.approx(0.6 / 4) for step in steps[8:])  # 0.6 is left after 8 of 20, for 4 epochs
     assert trainer.share_left() == pytest.approx(0.6 / 4 / trainer.steps_an_epoch)  # of a step after the last

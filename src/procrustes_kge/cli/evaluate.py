@@ -10,7 +10,7 @@ import typer
 from procrustes_kge.cli.app import Device, Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import TerminalWatcher, print_json
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.formats import counted
+from procrustes_kge.graphs.columns import counted
 from procrustes_kge.models.ranking import PROTOCOL
 from procrustes_kge.runs.store import load_run, update_report
 from procrustes_kge.system.devices import choose_device

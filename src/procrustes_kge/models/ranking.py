@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,7 @@ from procrustes_kge.system.threads import over_cores
 PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
 SCORES_RANKED_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
 SCORES_RANKED_AT_ONCE_CUDA = 2**28
+FEWEST_RANKED = 50  # triples: fewer are not worth the overhead of a call
 Progress = Callable[[int, int], None] | None  # called with how many chunks are done, of how many
 
 
@@ -135,9 +137,10 @@ class Evaluation(Sides):
     pessimistic: Metrics
     relations: dict[str, Sides]
     ranks: Ranks
+    triples: int  # how many there are to rank; where time was short, only a sample of them was
 
     @classmethod
-    def of(cls, ranks: Ranks, names: Sequence[str]) -> Evaluation:
+    def of(cls, ranks: Ranks, names: Sequence[str], triples: int | None = None) -> Evaluation:
         """Summarise ranks over all queries, per side, for seen entities, and per relation."""
 
         def summary(chosen: Ranks) -> Metrics:
@@ -157,25 +160,65 @@ class Evaluation(Sides):
             pessimistic=Metrics.of(ranks.pessimistic, ranks.candidates),
             relations={name: sides for name, sides in zip(names, relations, strict=True) if sides.both.count},
             ranks=ranks,
+            triples=len(ranks.relation) // 2 if triples is None else triples,
         )
+
+    @property
+    def ranked(self) -> int:
+        """How many triples were ranked, from both sides."""
+        return len(self.ranks.relation) // 2
 
     def as_dict(self) -> dict[str, Any]:
         """Return the two-sided figures, with every other view under its name."""
         views = ("seen_only", "optimistic", "pessimistic")
         return {
             **super().as_dict(),
+            "ranked": self.ranked,
+            "triples": self.triples,
             **{view: getattr(self, view).as_dict() for view in views},
             "relations": {name: sides.as_dict() for name, sides in self.relations.items()},
         }
 
 
-def evaluate(model: LinkPredictor, graph: Graph, split: str = "test", progress: Progress = None) -> Evaluation:
-    """Rank every triple of a split from both sides among all entities, known answers of all splits left out."""
+def evaluate(
+    model: LinkPredictor,
+    graph: Graph,
+    split: str = "test",
+    progress: Progress = None,
+    seconds: float | None = None,
+) -> Evaluation:
+    """Rank the triples of a split from both sides among all entities, known answers of all splits left out.
+
+    With `seconds`, triples are drawn at random for as long as there is time: all of them, or a sample.
+    """
     triples = graph.split(split)
     if len(triples) == 0:
         raise InputError(f"the graph {graph.name} has no {split} triples to rank")
     with explain_out_of_memory(f"ranking {len(triples):,} triples of {graph.name}", "a smaller --dim"):
-        return Evaluation.of(rank(model, graph, triples, progress=progress), graph.relations)
+        if seconds is None:
+            ranks = rank(model, graph, triples, progress=progress)
+        else:
+            ranks = _rank_in_time(model, graph, triples, progress, seconds)
+        return Evaluation.of(ranks, graph.relations, len(triples))
+
+
+def _rank_in_time(
+    model: LinkPredictor, graph: Graph, triples: Int[Tensor, "n 3"], progress: Progress, seconds: float
+) -> Ranks:
+    """Return the ranks of as many random triples as there is time for, at least of a few."""
+    ends = time.perf_counter() + seconds
+    drawn = triples[torch.randperm(len(triples), generator=torch.Generator().manual_seed(0))]
+    parts, done, many = list[Ranks](), 0, FEWEST_RANKED
+    while done < len(triples) and many > 0:
+        some, started = drawn[done : done + many], time.perf_counter()
+        parts.append(rank(model, graph, some))
+        done, now = done + len(some), time.perf_counter()
+        if progress is not None:
+            progress(done, len(triples))
+        # Half of what seems to fit: the pace of a few triples says little, and that of others' programs may change.
+        fitting = int((ends - now) / max(now - started, 1e-9) * len(some))
+        many = fitting if fitting >= len(triples) - done else fitting // 2 if fitting >= FEWEST_RANKED else 0
+    return Ranks(*(torch.cat([getattr(part, name) for part in parts]) for name in Ranks.__dataclass_fields__))
 
 
 def rank(

@@ -32,7 +32,7 @@ class Schedule:
     device: Annotated[str, "cpu, cuda, cuda:1, or auto: the GPU where there is one"] = "auto"
     deterministic: Annotated[bool, "add in a fixed order on a GPU, so that a seed repeats to the last bit"] = False
     time: float = 0.0  # seconds that training may take: late, it trains fewer epochs or parts; 0: as long as it takes
-    replay: Annotated[str, "what an earlier run changed to end in time, as it printed it: repeats that run exactly"] = ""
+    replay: Annotated[str, "what a run changed to end in time, as it printed it: repeats that run"] = ""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
