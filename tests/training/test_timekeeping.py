@@ -117,6 +117,7 @@ def decisions(hand, epochs, seconds_of, workers, seconds=1e6):
     clock, found = Timekeeper(Schedule(time=seconds)), []
     clock.begin(parts=1)
     for epoch in range(1, epochs + 1):
+        clock.epoch_begins()
         hand[0] += seconds_of(epoch, workers)
         change = clock.after(epoch, epochs, workers)
         workers = (change and change.workers) or workers
@@ -152,11 +153,60 @@ def test_threads_are_tried_again_when_the_others_cease(frozen, monkeypatch):
     assert used[14:] == [4] * 6
 
 
-def test_a_busy_hour_shortens_the_training_and_an_idle_one_does_not(frozen):
-    clock = Timekeeper(Schedule(time=100.0))
+def paced(hand, clock, seconds_of, epochs, looks=lambda epoch: 0.0):
+    """Return how many epochs a clock says there are in all, after each that takes so many seconds."""
+    found, total, epoch = [], epochs, 0
     clock.begin(parts=1)
-    frozen[0] = 5.0
-    assert clock.after(1, 15, None) is None
-    frozen[0] = 25.0  # an epoch takes 20 s now: there is time for three more
-    assert clock.after(2, 15, None) == Change(epochs=5)
-    assert clock.changes == {2: Change(epochs=5)}
+    while epoch < total:
+        epoch += 1
+        clock.epoch_begins()
+        hand[0] += seconds_of(epoch)
+        change = clock.after(epoch, total, None)
+        total = (change and change.epochs) or total
+        hand[0] += looks(epoch)
+        found.append(total)
+    return found
+
+
+def test_an_even_pace_within_the_time_changes_nothing(frozen):
+    clock = Timekeeper(Schedule(epochs=15, time=100.0))
+    assert paced(frozen, clock, lambda epoch: 5.0, 15) == [15] * 15
+    assert not clock.changes
+
+
+def test_a_busy_hour_shortens_the_training_which_ends_in_time(frozen):
+    clock = Timekeeper(Schedule(epochs=15, time=100.0))
+    totals = paced(frozen, clock, lambda epoch: 5.0 if epoch < 4 else 20.0, 15)
+    assert totals[2] == 15
+    assert len(totals) == totals[-1] < 15
+    assert frozen[0] <= 100
+
+
+def test_epochs_are_regained_when_a_busy_moment_is_over(frozen):
+    clock = Timekeeper(Schedule(epochs=20, time=100.0))
+    totals = paced(frozen, clock, lambda epoch: 15.0 if epoch == 2 else 3.0, 20)
+    assert min(totals) < 20
+    assert totals[-1] == 20
+    assert frozen[0] <= 100
+
+
+@given(st.lists(st.floats(0.1, 9), min_size=60, max_size=60), st.integers(1, 60), st.floats(20, 200))
+def test_at_any_pace_at_most_the_last_epoch_is_late(paces, epochs, seconds):
+    hand = [0.0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Timekeeper, "now", lambda self: hand[0])
+        clock = Timekeeper(Schedule(epochs=epochs, time=seconds))
+        totals = paced(hand, clock, lambda epoch: paces[epoch - 1], epochs)
+    assert hand[0] - paces[len(totals) - 1] <= seconds
+    assert len(totals) <= epochs
+
+
+def test_validations_are_counted_but_are_no_slow_epochs(frozen):
+    def trained(seconds):
+        clock, begun = Timekeeper(Schedule(epochs=30, time=seconds)), frozen[0]
+        totals = paced(frozen, clock, lambda epoch: 1.0, 30, looks=lambda epoch: 6.0 if epoch % 3 == 0 else 0.0)
+        assert frozen[0] - begun <= seconds + 6  # a last validation may be late
+        return totals[-1]
+
+    assert trained(100.0) == 30  # 3 s an epoch, with its share of a validation
+    assert 15 <= trained(60.0) <= 20

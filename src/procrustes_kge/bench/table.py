@@ -226,7 +226,7 @@ def repeated(
     An epoch is trained before: what a process loads and a machine compiles once is not counted.
     """
     settings = recipe(name, graph, device, **changes)
-    (watcher or Watcher()).learn(graph, replace(settings, epochs=1), None)
+    (watcher or Watcher()).learn(graph, replace(settings, epochs=1))
     return [trained(graph, replace(settings, seed=seed), name, watcher=watcher) for seed in range(seeds)]
 
 

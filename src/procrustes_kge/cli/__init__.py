@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Sequence
 
-from procrustes_kge.cli import interrupts
+from procrustes_kge.cli import clock, interrupts
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prepare the process, which has to happen before PyTorch is loaded, and run the command."""
     interrupts.end_at_once()
+    clock.restart()
     from procrustes_kge.cli.app import run
     from procrustes_kge.system.process import prepare_process
 

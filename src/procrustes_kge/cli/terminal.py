@@ -15,7 +15,7 @@ from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.ranking import Evaluation, evaluate, figure
 from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
-from procrustes_kge.training.loop import Learned, Progress as TrainingProgress, Report
+from procrustes_kge.training.loop import Learned, Progress as TrainingProgress
 from procrustes_kge.training.recipes import Settings, learned
 
 
@@ -55,7 +55,7 @@ class TerminalWatcher(Watcher):
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.say = say or say_unless(quiet=True)
 
-    def learn(self, graph: Graph, settings: Settings, report: Report | None = None) -> Learned[Model]:
+    def learn(self, graph: Graph, settings: Settings) -> Learned[Model]:
         """Learn, with a bar of epochs, loss, validation MRR and the time left."""
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
         columns = TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left")
@@ -76,12 +76,16 @@ class TerminalWatcher(Watcher):
 
             return learned(graph, settings, show)
 
-    def rank(self, model: Model, graph: Graph, split: str) -> Evaluation:
-        """Rank a split, with a bar."""
+    def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
+        """Rank a split, or as much of it as there is time for, with a bar."""
         columns = TextColumn(f"ranking {split}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
         with progress_bar(*columns) as bar:
             task = bar.add_task("", total=None)
-            return evaluate(model, graph, split, lambda done, total: bar.update(task, completed=done, total=total))
+
+            def show(done: int, total: int) -> None:
+                bar.update(task, completed=done, total=total)
+
+            return evaluate(model, graph, split, show, seconds)
 
     def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
         """Say what the training cost."""
@@ -94,7 +98,10 @@ class TerminalWatcher(Watcher):
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:
         """Say the figures of a split."""
-        self.say(f"{split:<6} {evaluation}")
+        sample = ""
+        if evaluation.ranked < evaluation.triples:
+            sample = f"   ({evaluation.ranked:,} of {evaluation.triples:,} triples, drawn at random)"
+        self.say(f"{split:<6} {evaluation}{sample}")
 
 
 @contextmanager

@@ -1,25 +1,42 @@
 """procrustes train: read a graph, learn it, rank the held-out triples, save a run folder."""
 
+import sys
+from dataclasses import replace
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from procrustes_kge.cli.app import Json, new_verb
+from procrustes_kge.cli.clock import elapsed
+from procrustes_kge.cli.repeating import repeating_command
 from procrustes_kge.cli.settings_flags import with_settings
 from procrustes_kge.cli.terminal import TerminalWatcher, print_json, read_with_bar, say_unless, warnings_as_notes
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.runs.experiment import Run, experiment
-from procrustes_kge.runs.store import check_target, save
+from procrustes_kge.runs.experiment import Model, Run, learned_run, ranked
+from procrustes_kge.runs.store import check_target, save, update_report
+from procrustes_kge.system.files import read_json
 from procrustes_kge.system.footprint import grid_intensity
-from procrustes_kge.training.budget import parse_size, parse_time, plan
-from procrustes_kge.training.recipes import DEFAULT, OWN, Settings, baseline_recipes, check_recipe, recipe
+from procrustes_kge.training.budget import AIM, Plan, parse_size, parse_time, plan, spoken_time
+from procrustes_kge.training.recipes import (
+    DEFAULT,
+    FASTEST,
+    OWN,
+    Settings,
+    baseline_recipes,
+    check_recipe,
+    has_setting,
+    recipe,
+)
 from procrustes_kge.training.supervised_settings import TrainSettings
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
+WRAP_UP = 1.0  # seconds: the last line, and the end of the process
+TINY = 1e-3  # seconds: no time is left, which is not the same as any time
 
 verb = new_verb()
 Source = Annotated[
@@ -69,9 +86,8 @@ def train(
     as_it_is = recipe_name is not None or changes.keys() & {"dim", "epochs"}  # what was asked for is not shortened
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
-    recipe_name = _recipe_name(changes.pop("model", None), recipe_name)
-    check_recipe(recipe_name, **changes)
-    if recipe_name not in OWN:
+    recipes = _recipes(changes.pop("model", None), recipe_name, changes)
+    if recipes[0] not in OWN:
         _check_for_a_baseline(time or memory, entities_only)
     if out is not None:
         check_target(out)
@@ -84,16 +100,73 @@ def train(
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
     with warnings_as_notes():
-        settings = recipe(recipe_name, source, **changes)
-        planned = None if isinstance(settings, TrainSettings) else plan(source, settings, seconds, size)
-        say(f"{recipe_name}: {planned or settings}")
-        settings = planned.settings if planned else settings
-        found = _experiment(source, settings, recipe_name, grid, TerminalWatcher(say), folder)
-    replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
-    save(found.model, folder, source, settings, found.report, relations=not entities_only)
-    say(f"saved  {folder}{replaced}")
+        chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
+        if planned is None:
+            say(f"{chosen}: {settings}")
+        else:
+            say(f"{chosen}: {planned.describe(elapsed())}")
+            if seconds is not None:
+                left = seconds - WRAP_UP - elapsed()
+                if planned.seconds <= left:
+                    settings = replace(settings, time=planned.for_epochs(left))
+                elif time is not None:
+                    raise InputError(_too_short(time, source, chosen, planned))
+                else:  # nobody asked for a minute
+                    seconds = None
+                    say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
+        run = _learned(source, settings, chosen, grid, TerminalWatcher(say), folder)
+        replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
+        # Saved before it is ranked: nothing that happens from here on loses what has been learned.
+        save(run.model, folder, source, run.settings, run.report, relations=not entities_only)
+        say(f"saved  {folder}{replaced}")
+        for_ranks = None if seconds is None else max(0.0, seconds - WRAP_UP - elapsed())
+        metrics = _ranked(run.model, source, TerminalWatcher(say), for_ranks, folder)
+    split = {"valid": (valid, 0.05), "test": (test, 0.05), "split_seed": (split_seed, 0)}
+    options = reading | {name: value for name, (value, usual) in split.items() if value != usual}
+    options |= {"entities_only": entities_only or None, "grid": grid, "out": out}
+    repeat = repeating_command(graph, source, chosen, run.settings or settings, options)
+    update_report(folder, metrics=metrics, seconds=elapsed(), repeat=repeat)
     if as_json:
-        print_json(found.report)
+        print_json(read_json(folder / "report.json"))
+    say(f"took {elapsed():.1f} s in all\nrepeat: {repeat}")
+
+
+def _recipes(model: str | None, name: str | None, changes: dict[str, Any]) -> list[str]:
+    """Return the recipe that is asked for, or those to try in turn until one fits the time."""
+    if model is None and name is None:
+        check_recipe(DEFAULT, **changes)
+        fast = recipe(FASTEST)
+        return [DEFAULT, FASTEST] if all(has_setting(fast, change) for change in changes) else [DEFAULT]
+    name = _recipe_name(model, name)
+    check_recipe(name, **changes)
+    return [name]
+
+
+def _choose(
+    graph: Graph, recipes: list[str], changes: dict[str, Any], seconds: float | None, memory: float | None
+) -> tuple[str, Settings, Plan | None]:
+    """Return the first recipe that fits the time, or else the last, with settings that fit, and the plan of our own."""
+    for name in recipes:
+        settings = recipe(name, graph, **changes)
+        if isinstance(settings, TrainSettings):
+            return name, settings, None
+        left = None if seconds is None else max(TINY, seconds - WRAP_UP - elapsed())
+        planned = plan(graph, settings, left, memory, keep=changes)
+        if left is None or planned.seconds <= AIM * left:
+            break
+    return name, planned.settings, planned
+
+
+def _too_short(time: str, graph: Graph, name: str, planned: Plan) -> str:
+    """Return in a sentence how much time is needed."""
+    takes = elapsed() + WRAP_UP + planned.seconds
+    enough = ceil(takes / AIM / 10) * 10
+    other = "" if name == FASTEST else f", or --recipe {FASTEST}"
+    size = f"{planned.settings.dim:,} numbers"
+    return (
+        f"time {time} is too short for {graph.name}: the smallest model of {name} that is worth training ({size}) "
+        f"takes about {spoken_time(takes)}; try --time {enough}s{other}"
+    )
 
 
 def _recipe_name(model: str | None, name: str | None) -> str:
@@ -117,13 +190,24 @@ def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:
         raise InputError("--entities-only is for our own model; a baseline's relations do not follow from its entities")
 
 
-def _experiment(
+def _learned(
     graph: Graph, settings: Settings, recipe_name: str, grid: str | None, watcher: TerminalWatcher, folder: Path
 ) -> Run:
-    """Train and rank; where training diverges, save the last good weights and say so."""
+    """Train; where training diverges, save the last good weights and say so."""
     try:
-        return experiment(graph, settings, recipe_name, grid=grid, watcher=watcher)
+        return learned_run(graph, settings, recipe_name, grid, watcher)
     except DivergedError as error:
         kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
         save(error.model, kept, graph, settings, {"diverged": str(error)})
         raise InputError(f"{error}; the last good weights are in {kept}") from None
+
+
+def _ranked(
+    model: Model, graph: Graph, watcher: TerminalWatcher, seconds: float | None, folder: Path
+) -> dict[str, Any]:
+    """Rank; where that is interrupted, say that nothing is lost."""
+    try:
+        return ranked(model, graph, watcher=watcher, seconds=seconds)
+    except KeyboardInterrupt:
+        print(f"{folder} holds what was learned; `procrustes evaluate {folder}` ranks it", file=sys.stderr)
+        raise

@@ -1,7 +1,8 @@
 """An experiment: learn, measure, rank and report. The command, the tables and the benchmarks all train through here."""
 
 import platform
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from procrustes_kge.models.ranking import PROTOCOL, Evaluation, evaluate
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.footprint import Footprint, measure
 from procrustes_kge.system.machine import processor_name
-from procrustes_kge.training.loop import Learned, Report
+from procrustes_kge.training.loop import Learned
 from procrustes_kge.training.recipes import METHODS, Settings, learned, values_of
 from procrustes_kge.version import __version__
 
@@ -35,8 +36,13 @@ class Run:
 class Watcher:
     """How an experiment learns and ranks, and what it reports meanwhile: nothing here, bars and lines in a terminal."""
 
-    learn: Callable[[Graph, Settings, Report | None], Learned[Model]] = staticmethod(learned)
-    rank: Callable[[Model, Graph, str], Evaluation] = staticmethod(evaluate)
+    def learn(self, graph: Graph, settings: Settings) -> Learned[Model]:
+        """Learn a model."""
+        return learned(graph, settings)
+
+    def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
+        """Rank a split, or as much of it as there is time for."""
+        return evaluate(model, graph, split, seconds=seconds)
 
     def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
         """Called with a learned model and what it cost."""
@@ -49,25 +55,32 @@ def experiment(
     graph: Graph,
     settings: Settings,
     recipe: str | None = None,
-    splits: Iterable[str] = ("valid", "test"),
+    splits: Iterable[str] = SPLITS[1:],
     grid: str | float | None = None,
     watcher: Watcher | None = None,
 ) -> Run:
     """Learn once, measure the learning alone, rank the splits that have triples, and report."""
+    run = learned_run(graph, settings, recipe, grid, watcher)
+    run.report["metrics"] = ranked(run.model, graph, splits, watcher)
+    return run
+
+
+def learned_run(
+    graph: Graph,
+    settings: Settings,
+    recipe: str | None = None,
+    grid: str | float | None = None,
+    watcher: Watcher | None = None,
+) -> Run:
+    """Learn once, measure the learning, and report, without figures so far; the settings are those that repeat it."""
     watcher, device = watcher or Watcher(), choose_device(settings.device)
     with measure(grid, device) as meter:
-        found = watcher.learn(graph, settings, None)
+        found = watcher.learn(graph, settings)
     watcher.on_learned(found, meter.footprint)
-    metrics = {}
-    for split in splits:
-        if len(graph.split(split)):
-            evaluation = watcher.rank(found.model, graph, split)
-            watcher.on_ranked(split, evaluation)
-            metrics[split] = evaluation.as_dict()
     report = {
-        **_described(graph, settings, recipe),
+        **_described(graph, found.settings, recipe),
         "epochs": found.epochs,
-        "metrics": metrics,
+        "metrics": {},
         "protocol": PROTOCOL,
         "footprint": meter.footprint.as_dict(),
         "device": device_name(device),
@@ -79,7 +92,25 @@ def experiment(
         },
         "curve": [asdict(point) for point in found.curve],
     }
-    return Run(found.model, graph, settings, report)
+    return Run(found.model, graph, found.settings, report)
+
+
+def ranked(
+    model: Model,
+    graph: Graph,
+    splits: Iterable[str] = SPLITS[1:],
+    watcher: Watcher | None = None,
+    seconds: float | None = None,
+) -> dict[str, Any]:
+    """Return the figures of the splits that have triples; with `seconds` for all of them, perhaps of samples."""
+    watcher, ends = watcher or Watcher(), time.perf_counter() + (seconds or 0)
+    splits, metrics = [split for split in splits if len(graph.split(split))], {}
+    for place, split in enumerate(splits):
+        share = None if seconds is None else max(0.0, ends - time.perf_counter()) / (len(splits) - place)
+        evaluation = watcher.rank(model, graph, split, share)
+        watcher.on_ranked(split, evaluation)
+        metrics[split] = evaluation.as_dict()
+    return metrics
 
 
 def _described(graph: Graph, settings: Settings, recipe: str | None) -> dict[str, Any]:

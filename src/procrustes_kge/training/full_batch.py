@@ -106,7 +106,11 @@ class FullBatch:
 
     def trainer(self, part: int) -> SegmentsTrainer:
         """Return an untrained trainer of a part."""
-        return SegmentsTrainer(self, self.parts[part])
+        return self.of_segments(self.parts[part])
+
+    def of_segments(self, numbers: range) -> SegmentsTrainer:
+        """Return an untrained trainer of these segments."""
+        return SegmentsTrainer(self, numbers)
 
     def start(self, numbers: Sequence[int]) -> PlainBlock | FusedBlock:
         """Return an untrained block of segments."""

@@ -231,6 +231,7 @@ class _Loop(Generic[Model]):
         self.clock.begin(len(self.training.sizes))
         while epoch < self.epochs:
             epoch += 1
+            self.clock.epoch_begins()
             seen = trainer.epoch()
             if change := self.clock.after(epoch, self.epochs, trainer.workers):
                 self.epochs = change.epochs or self.epochs

@@ -32,7 +32,7 @@ OwnSettings = FitSettings | ContrastSettings  # of our own model
 Settings = OwnSettings | TrainSettings
 METHODS: dict[str, type[Settings]] = {"fit": FitSettings, "contrast": ContrastSettings, "train": TrainSettings}
 SomeSettings = TypeVar("SomeSettings", bound=Settings)
-DEFAULT = "accurate"
+DEFAULT, FASTEST = "accurate", "fast"
 
 _PAPER: dict[str, dict[str, Any]] = tomllib.loads(
     (resources.files("procrustes_kge.training") / "paper_recipes.toml").read_text(encoding="utf-8")

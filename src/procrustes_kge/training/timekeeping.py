@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,7 +20,9 @@ from procrustes_kge.system.threads import cores
 if TYPE_CHECKING:
     from procrustes_kge.training.schedule import Schedule
 
-SLACK = 1.1  # the next epochs may take this much longer than the last one did
+SLACK = 1.1  # the next epochs may take this much longer than the last ones did
+MORE_SLACK = 1.4  # before epochs are added again: the plan is not to change with every breath
+LAST = 3  # epochs that tell how long the next ones take
 PILOT_SHARE = 0.5  # of the time, for a pilot: the parts behind it may become fewer, but the pilot chooses the epochs
 OTHER_PACE = 1.3  # times longer or shorter than usual: something else began, or ceased, to use the cores
 NOISE = 0.1  # seconds: of shorter epochs nothing can be told
@@ -67,7 +70,7 @@ class Timekeeper:
     def __init__(self, schedule: Schedule) -> None:
         self.started, self.seconds = self.now(), schedule.time
         self.given, self.changes = parse_changes(schedule.replay), dict[int, Change]()
-        self.threads = _Threads()
+        self.threads, self.most = _Threads(), schedule.epochs
         self.longest = 0.0  # seconds of a part behind the pilot
 
     def now(self) -> float:
@@ -80,8 +83,13 @@ class Timekeeper:
 
     def begin(self, parts: int) -> None:
         """Start the clock of the first epoch of a training of so many parts, when everything is set up."""
-        self.epoch_started = self.now()
+        self.begun = self.epoch_started = self.now()
+        self.in_epochs, self.paces = 0.0, deque[float](maxlen=LAST)
         self.pilot_ends = self.started + self.seconds * (PILOT_SHARE if parts > 1 else 1)
+
+    def epoch_begins(self) -> None:
+        """Start to time an epoch; what lies between epochs is validation."""
+        self.epoch_started = self.now()
 
     def after(self, epoch: int, epochs: int, workers: int | None) -> Change | None:
         """Return what to change after an epoch of the pilot, if anything."""
@@ -92,10 +100,17 @@ class Timekeeper:
 
     def _decided(self, epoch: int, epochs: int, workers: int | None) -> Change | None:
         now = self.now()
-        taken, self.epoch_started = max(now - self.epoch_started, 1e-9), now
-        affordable = epoch + max(0, int((self.pilot_ends - now) / (SLACK * taken)))
+        taken = max(now - self.epoch_started, 1e-9)
+        self.in_epochs += taken
+        self.paces.append(taken)
+        between = (now - self.begun - self.in_epochs) / epoch
+        pace = sum(self.paces) / len(self.paces) + max(0.0, between)
+        fewer, more = (
+            min(self.most, epoch + max(0, int((self.pilot_ends - now) / (slack * pace))))
+            for slack in (SLACK, MORE_SLACK)
+        )
         change = Change(
-            epochs=affordable if affordable < epochs else None,
+            epochs=fewer if fewer < epochs else more if more > epochs else None,
             workers=self.threads.next(taken, workers) if workers else None,
         )
         return change if str(change) else None
