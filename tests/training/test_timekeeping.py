@@ -209,4 +209,4 @@ def test_validations_are_counted_but_are_no_slow_epochs(frozen):
         return totals[-1]
 
     assert trained(100.0) == 30  # 3 s an epoch, with its share of a validation
-    assert 15 <= trained(60.0) <= 20
+    assert 15 <= trained(60.0) <= 22
