@@ -109,7 +109,7 @@ def telling_table() -> str:
     for dataset, title in DATASETS.items():
         best = _best_baseline(dataset)
         rows = [(name, f"`{recipe}`") for name, graph, recipe, _ in ROWS if name in TELLING and graph == dataset]
-        for name, words in [*rows, (best.name, f"{best.title}, best of the 13 others")]:
+        for name, words in [*rows, (best.name, f"{best.title}, best of 13 others")]:
             runs = _runs(name)
             test = [run["metrics"]["test"] for run in runs]
             figures = [_mean(test, key) for key in ("mrr", "hits@1", "hits@10")]

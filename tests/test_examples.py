@@ -32,7 +32,8 @@ def fences(page, *languages):
     return [(text.count("\n", 0, each.start(2)) + 1, each[2]) for each in found if each[1] in languages]
 
 
-# The blocks of a page follow one another, as a reader types them. In this process, with types checked, they take minutes.
+# The blocks of a page follow one another, as a reader types them. With every type checked, as in this process, they
+# would take minutes.
 RUN = """
 import doctest, sys
 page, *blocks = sys.argv[1:]
