@@ -1,6 +1,7 @@
 # make run        train and evaluate on the embedded dataset
 # make test       the tests, but for the slow ones: about two minutes on two cores
-# make check      lint, types, import directions, the tables of README and docs, and all tests
+# make check      lint, types, import directions, the tables and pictures, docs, and all tests
+# make docs       the pages and the API reference, into site/; a warning is an error
 # make test-gpu   the tests that need a GPU, on a machine that has one
 # Everything needed is installed into .venv first; test-gpu installs nothing: PYTHON has PyTorch, Triton, numpy, jaxtyping,
 # safetensors, pytest, hypothesis and beartype.
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 # Pins what is installed and what builds it.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: run test slow check lint test-gpu clean
+.PHONY: run test slow check lint docs test-gpu clean
 
 run: $(VENV)/installed
 	$(BIN)/procrustes train
@@ -21,7 +22,7 @@ test: $(VENV)/installed-test
 slow: $(VENV)/installed-check  # what `make test` leaves out, and the kernels by Triton's interpreter
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
-check: lint test slow
+check: lint docs test slow
 
 lint: $(VENV)/installed-check
 	$(BIN)/ruff check .
@@ -29,6 +30,10 @@ lint: $(VENV)/installed-check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_results.py
+
+docs: $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet  # the variable: an announcement of the theme's makers
+	@echo "built site/index.html"
 
 test-gpu:
 	PYTHONPATH="$(CURDIR)/src$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -m gpu -rs tests
@@ -46,5 +51,9 @@ $(VENV)/installed-check: $(VENV)/installed-test
 	$(BIN)/pip install --quiet --editable '.[test,check,kernels]'
 	touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable '.[docs]'
+	touch $@
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""What is collected, what of it is slow, and how many processes test: one for each core that this one may use."""
+"""What is collected, and how many processes test: one for each core that this one may use."""
 
 import os
 from importlib.util import find_spec
@@ -7,13 +7,6 @@ import pytest
 
 NEED_TRITON = ("full_batch", "distances")
 collect_ignore = [] if find_spec("triton") else [f"src/procrustes_kge/kernels/{name}.py" for name in NEED_TRITON]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The pages train models."""
-    for item in items:
-        if item.path.suffix == ".md":
-            item.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(optionalhook=True)

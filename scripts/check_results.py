@@ -1,7 +1,7 @@
-"""Compare README and docs with the result files that their tables come from, and recipes with the runs they describe.
+"""Compare README and docs with the result files that their tables and pictures come from, and recipes with their runs.
 
 python scripts/check_results.py            name what differs; exit code 1 if anything does
-python scripts/check_results.py --write    write the tables anew where they differ
+python scripts/check_results.py --write    write the tables and pictures anew where they differ
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
+import pictures  # noqa: E402
 import result_files  # noqa: E402
 import tables  # noqa: E402
 from procrustes_kge.bench.paper import DATASETS  # noqa: E402
@@ -49,6 +50,21 @@ def table_problems(pages: tuple[Path, ...] = PAGES, write: bool = False) -> Iter
         yield f"the table `{name}` is on no page; add <!-- {name} --> and <!-- /{name} --> to one, or remove it"
 
 
+def picture_problems(drawn: dict[Path, str] | None = None, write: bool = False) -> Iterator[str]:
+    """Compare every picture with what is drawn from the result files, and find those that nothing draws."""
+    drawn = pictures.pictures() if drawn is None else drawn
+    for file, content in drawn.items():
+        if not file.exists() or file.read_text(encoding="utf-8") != content:
+            hint = "drawn anew" if write else "run scripts/check_results.py --write"
+            yield f"{file.name}: is not what benchmarks/pictures.py draws; {hint}"
+            if write:
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(content, encoding="utf-8")
+    for folder in {file.parent for file in drawn}:
+        for file in sorted(set(folder.glob("*")) - drawn.keys()):
+            yield f"{file.name}: nothing draws it; add it to benchmarks/pictures.py, or remove it"
+
+
 def recipe_problems() -> Iterator[str]:
     """Compare the settings that a baseline's row was trained with with those of its recipe."""
     for row in table_rows():
@@ -69,9 +85,13 @@ def _differences(row: Row, settings: dict[str, Any]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the tables anew where they differ")
+    parser.add_argument("--write", action="store_true", help="write tables and pictures anew where they differ")
     arguments = parser.parse_args()
-    problems = [*table_problems(write=arguments.write), *recipe_problems()]
+    problems = [
+        *table_problems(write=arguments.write),
+        *picture_problems(write=arguments.write),
+        *recipe_problems(),
+    ]
     print("\n".join(problems) if problems else "README and docs are what the result files give")
     sys.exit(1 if problems else 0)
 

@@ -1,12 +1,9 @@
-"""What the pages name is there: functions, files, flags; and the Python in the README runs.
+"""What the pages name is there: functions, files, flags. That what they show works is in `test_examples.py`.
 
-Their tables are compared with the result files by `scripts/check_results.py`.
+Their tables and pictures are compared with the result files by `scripts/check_results.py`.
 """
 
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -17,21 +14,19 @@ from typer.core import TyperGroup
 
 import procrustes_kge
 from procrustes_kge.cli.app import app
-from procrustes_kge.runs.store import load
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(procrustes_kge.__file__).parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 NEED_TRITON = ("kernels.distances", "kernels.full_batch")
 
 NAME = re.compile(r"(?<=`)[A-Za-z]\w*(?:\.[A-Za-z]\w*)+(?=`)")
-SUFFIXES = (".json", ".md", ".py", ".toml", ".txt")
+SUFFIXES = (".json", ".md", ".py", ".safetensors", ".toml", ".txt", ".vec", ".npy", ".parquet", ".yml")
 FILE = re.compile(r"(?<=`)(?:tests/|benchmarks/|scripts/)?[a-z]\w*(?:/[\w*]*)*(?:/|\.py)(?=`)")
 FLAG = re.compile(r"(?<![\w!<-])--[a-z][a-z0-9-]*")
 VERB = re.compile(r"procrustes (bench \w+|data get|\w+)")
-OF_SCRIPTS = {"--try"}  # of benchmarks/baselines.py
+OF_SCRIPTS = {"--try", "--write"}  # of benchmarks/baselines.py and scripts/check_results.py
 
 
 @cache
@@ -115,7 +110,7 @@ def test_every_equation_has_a_function():
 
 def test_every_room_is_on_the_page_that_lists_them():
     rooms = [path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()]
-    text = (ROOT / "docs" / "reading.md").read_text(encoding="utf-8")
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     assert len(rooms) > 5
     assert [room for room in rooms if f"| `{room}/` |" not in text] == []
 
@@ -140,30 +135,3 @@ def test_what_is_not_there_is_found():
         "--x"
     ]
     assert unknown_flags("`--focus 1` and\n`procrustes predict run --dim 5`") == ["--focus", "--dim"]
-
-
-(LINES,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-
-
-def printed_by(lines, folder):
-    """Return what lines of Python print, run as a user runs them: here, with every type checked, they take minutes."""
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    ended = subprocess.run(
-        [sys.executable, "-c", lines], cwd=folder, env=paths, capture_output=True, text=True, check=False
-    )
-    assert ended.returncode == 0, ended.stderr
-    return ended.stdout
-
-
-@pytest.mark.slow
-def test_the_five_lines_of_python_run(tmp_path):
-    assert "canine.n.02" in printed_by(LINES, tmp_path)
-    assert (tmp_path / "runs" / "dogs" / "model.safetensors").is_file()
-
-
-@pytest.mark.slow
-def test_the_five_lines_run_with_a_baseline_too(tmp_path):
-    lines = LINES.replace('"accurate", graph, dim=100, epochs=10', '"distmult", graph, "cpu", dim=20, epochs=1')
-    assert "distmult" in lines
-    assert "MRR" in printed_by(lines, tmp_path)
-    assert load(tmp_path / "runs" / "dogs").name == "distmult"

@@ -143,6 +143,31 @@ def test_a_page_is_what_the_result_files_give_or_is_named_and_mended(script, mon
     )
 
 
+def test_a_picture_is_what_the_result_files_give_or_is_named_and_drawn_anew(script, tmp_path):
+    check, file = script("check_results"), tmp_path / "picture.svg"
+    assert list(check.picture_problems()) == []
+    drawn = {file: "<svg/>"}
+    assert [problem.split(":")[0] for problem in check.picture_problems(drawn)] == ["picture.svg"]
+    assert not file.exists()
+    assert list(check.picture_problems(drawn, write=True)) != []
+    assert list(check.picture_problems(drawn)) == []
+    (tmp_path / "old.svg").write_text("<svg/>")
+    assert [problem.split(":")[0] for problem in check.picture_problems(drawn)] == ["old.svg"]
+
+
+def test_every_model_has_a_place_in_a_picture_and_a_label(script):
+    pictures = script("pictures")
+    for dataset, lowest, highest in (("wn18rr", 0.42, 0.51), ("fb15k-237", 0.28, 0.37)):
+        room = pictures.Box(44, 62, 412, 372)
+        panel = pictures.Panel(dataset, room, lowest, highest, pictures.PAGES["light"])
+        found = pictures.points(dataset)
+        assert sum(point.ours for point in found) == 2
+        assert len(found) == 15
+        assert len(panel.labels(found)) == 15
+        assert all(room.left <= panel.x(point.seconds) <= room.right for point in found)
+        assert all(room.top <= panel.y(point.mrr) <= room.bottom for point in found)
+
+
 def test_older_files_are_read_by_the_names_of_today(script):
     result_files = script("result_files")
     old = {"against": "labels", "loss": "logistic", "step": "adam", "rate_decay": 0.9, "dim": 5}
