@@ -261,12 +261,26 @@ def test_broken_and_truncated_packing_is_told(tmp_path, packing):
             read_columns(path)
 
 
-@pytest.mark.parametrize("package", ["polars", "pyoxigraph", zstd.__name__])
-def test_a_missing_package_is_named(tmp_path, monkeypatch, package):
+@pytest.mark.parametrize(
+    ("package", "suffix", "extra"),
+    [
+        ("polars", ".parquet", "parquet"),
+        ("pyoxigraph", ".nt", "rdf"),
+        ("pyoxigraph", ".ttl.gz", "rdf"),
+        (zstd.__name__, ".tsv.zst", "zstd"),
+        (zstd.__name__, ".nt.zst", "zstd"),
+    ],
+)
+def test_a_format_whose_package_is_missing_names_the_file_the_package_and_its_extra(
+    tmp_path, monkeypatch, package, suffix, extra
+):
+    path = write(tmp_path / f"graph{suffix}", "a\tr\tb\n")
     monkeypatch.setitem(sys.modules, package, None)
-    suffix = {"polars": ".parquet", "pyoxigraph": ".nt"}.get(package, ".tsv.zst")
-    with pytest.raises(InputError, match=f"pip install {package}"):
-        read_columns(write(tmp_path / f"graph{suffix}", "a\tr\tb\n"))
+    with pytest.raises(InputError) as refused:
+        read_columns(path)
+    said = str(refused.value)
+    assert said.startswith(f"{path}: reading "), said
+    assert said.endswith(f" needs {package}: pip install 'procrustes-kge[{extra}]'"), said
 
 
 def test_text_needs_none_of_the_packages(tmp_path):

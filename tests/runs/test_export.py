@@ -132,7 +132,7 @@ def test_a_failed_export_leaves_nothing_behind_and_an_earlier_one_as_it_was(kind
 
 def test_parquet_without_polars_is_said(named, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(InputError, match="writing Parquet needs the package polars; pip install polars"):
+    with pytest.raises(InputError, match=r"writing Parquet needs polars: pip install 'procrustes-kge\[parquet\]'"):
         export(named, tmp_path / "x.parquet", "parquet")
     assert files_in(tmp_path) == {}
 

@@ -2,7 +2,6 @@
 
 import codecs
 import gzip
-import importlib
 import re
 import sys
 import zlib
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.system.extras import package
 
 TEXT_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".del")
 RDF_SYNTAXES = {".nt": "N_TRIPLES", ".ttl": "TURTLE", ".trig": "TRIG", ".nq": "N_QUADS"}
@@ -46,20 +46,13 @@ def unpacked(data: bytes, where: str, packing: str) -> bytes:
     faults: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
     try:
         if packing == ".zst":
-            zstd = package("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd", where)
+            name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+            zstd = package(name, f"{where}: reading .zst")
             faults = (zstd.ZstdError,)
             return bytes(zstd.decompress(data))
         return gzip.decompress(data) if packing else data
     except faults as error:
         raise InputError(f"{where}: broken or truncated ({error}); download or pack it again") from None
-
-
-def package(name: str, where: str) -> Any:
-    """Import a package that only some formats need."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InputError(f"{where}: its format needs {name}, not found here; pip install {name}") from None
 
 
 def decode(data: bytes, where: str) -> str:

@@ -8,7 +8,8 @@ from xml.parsers import expat
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import Columns, counted, named
-from procrustes_kge.graphs.contents import decode, package
+from procrustes_kge.graphs.contents import decode
+from procrustes_kge.system.extras import package
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
@@ -26,7 +27,7 @@ def rdf_labels(data: bytes, where: str, syntax: str) -> dict[str, str]:
 
 def _contents(data: bytes, where: str, syntax: str) -> tuple[list[str], dict[str, str], list[str]]:
     """Return the names, three to a statement, the labels, and notes on what was left out."""
-    oxigraph = package("pyoxigraph", where)
+    oxigraph = package("pyoxigraph", f"{where}: reading RDF")
     rdf_format = getattr(oxigraph.RdfFormat, syntax)
     text = decode(data, where)
     names, blank_nodes = list[str](), dict[str, str]()  # blank nodes in order of appearance

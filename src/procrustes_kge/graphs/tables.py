@@ -9,12 +9,12 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import Columns, choose, named, numbered
-from procrustes_kge.graphs.contents import package
+from procrustes_kge.system.extras import package
 
 
 def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None) -> Columns:
     """Return the columns of a Parquet file that hold head, relation and tail."""
-    polars = package("polars", where)
+    polars = package("polars", f"{where}: reading Parquet")
     try:
         stored = list(polars.read_parquet_schema(io.BytesIO(data)))
         places, notes = choose(stored, wanted, where)

@@ -10,6 +10,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.runs.experiment import Model
+from procrustes_kge.system.extras import package
 from procrustes_kge.system.files import explain_write_errors, scratch_folder, write_names
 from procrustes_kge.system.written import put_in_place
 
@@ -83,11 +84,7 @@ def _export_npy(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> 
 
 
 def _export_parquet(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> list[Path]:
-    try:
-        import polars
-    except ImportError:
-        raise InputError("writing Parquet needs the package polars; pip install polars") from None
-
+    polars = package("polars", f"{name}: writing Parquet")
     columns = {"name": list(names)}
     if names.labels:
         columns["label"] = [names.label(row) for row in range(len(names))]
