@@ -328,8 +328,10 @@ def test_parquet_mistakes(tmp_path, missing):
         read_columns(path)
     with pytest.raises(InputError, match="2 columns, expected 3"):
         read_columns(parquet(path, h=["a"], r=["r"]))
-    with pytest.raises(InputError, match="not a Parquet file of names"):
+    with pytest.raises(InputError, match="row 1: the head is of type list, expected a name"):
         read_columns(parquet(path, h=[["a"]], r=["r"], t=["t"]))
+    with pytest.raises(InputError, match="row 2: the tail is not UTF-8"):
+        read_columns(parquet(path, h=["a", "b"], r=["r", "r"], t=[b"t", b"\xff"]))
     with pytest.raises(InputError, match="holds no triples"):
         read_columns(parquet(path, h=[], r=[], t=[]))
 

@@ -77,7 +77,7 @@ def test_rdf_labels_are_english_or_of_no_language_if_there_are_such(tmp_path):
         ("l.json", '{"Q1": 7}', "expected a JSON object", '{"Q90": "Paris"}'),
         ("l.json", "{", "not valid JSON", "mend it"),
         ("l.tsv", "one\tQ1\n", "such as 'one'", "expected a name of the graph, then its label"),
-        ("l.tsv", "", "labels of 0 names", "expected a name of the graph, then its label"),
+        ("l.tsv", "", "holds no labels", "expected a name and its label on each line"),
     ],
 )
 def test_mistakes_in_labels_are_told(tmp_path, name, text, seen, remedy):

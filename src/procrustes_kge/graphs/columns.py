@@ -61,7 +61,8 @@ def wanted_columns(columns: str | Sequence[str | int] | None) -> list[str] | Non
     """Return the columns of head, relation and tail that a user asks for: 'a,b,c', or three names or numbers."""
     if columns is None:
         return None
-    wanted = [str(each).strip() for each in (columns.split(",") if isinstance(columns, str) else columns)]
+    named = columns.split(",") if isinstance(columns, str) else columns
+    wanted = [str(each).strip() for each in named] if isinstance(named, Iterable) else []
     if len(wanted) != 3 or len(set(wanted)) != 3 or "" in wanted:
         raise InputError(
             f"columns {columns!r}, expected three different ones, those of head, relation and tail; "
@@ -123,7 +124,7 @@ def _place(names: Sequence[str], wanted: str, where: str) -> int:
 
 def shortened(names: Sequence[str], most: int = 8) -> str:
     """Return names as a list that fits a line."""
-    shown = [name if len(name) <= 30 else f"{name[:29]}…" for name in names[:most]]
+    shown = [(name if len(name) <= 30 else f"{name[:29]}…") or "''" for name in names[:most]]
     return ", ".join(shown) + (", …" if len(names) > most else "")
 
 

@@ -26,9 +26,9 @@ def suffixes(path: Path) -> tuple[str, str]:
 
 def file_bytes(path: Path, expected: str = "a file of triples") -> bytes:
     """Return the bytes of a file, as they are on the disk."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder, expected {expected}; name a file in it")
     try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder, expected {expected}; name a file in it")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check its name and folder") from None
@@ -56,7 +56,7 @@ def unpacked(data: bytes, where: str, packing: str) -> bytes:
 
 
 def decode(data: bytes, where: str) -> str:
-    """Return UTF-8 text without its byte order mark."""
+    """Return UTF-8 text without byte order marks: where files were joined, each part begins with its own."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{where}: is UTF-16 text, expected UTF-8; convert it with iconv -f utf-16 -t utf-8")
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -65,7 +65,8 @@ def decode(data: bytes, where: str) -> str:
     if b"\0" in data:
         raise binary
     try:
-        return data.decode()
+        text = data.decode().replace("\ufeff", "")
+        return text if "\n" in text else text.replace("\r", "\n")  # as spreadsheets of old end their lines
     except UnicodeDecodeError as error:
         if re.search(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]", data[:4096]):
             raise binary from None
