@@ -1,7 +1,9 @@
 """Laws of labels: however they are given, they are shown beside names, found as names are, and saved with a run."""
 
+import gzip
 import json
 
+import pandas
 import pytest
 
 from laws import refused
@@ -89,3 +91,23 @@ def test_mistakes_in_labels_are_told(tmp_path, name, text, seen, remedy):
 def test_a_missing_file_of_labels_is_told_before_the_graph_is_read(tmp_path):
     with pytest.raises(InputError, match=r"gone\.tsv: cannot be read"):
         read_graph("no-such-graph", labels=tmp_path / "gone.tsv")
+
+
+def test_labels_that_are_missing_are_no_labels(tmp_path):
+    path = tmp_path / "labels.json"
+    path.write_text('{"Q1": null, "Q2": "Zoë"}')
+    series = pandas.Series({"Q1": None, "Q2": "Zoë", "Q3": float("nan")})
+    for source in (path, series.to_dict(), {"Q1": None, "Q2": "Zoë"}):
+        assert read_labels(source) == {"Q2": "Zoë"}
+
+
+def test_labels_are_unpacked_whatever_the_file_is_called(tmp_path):
+    path = tmp_path / "labels.tsv"
+    path.write_bytes(gzip.compress(FILES["labels.tsv"].encode()))
+    assert read_labels(path) == LABELS
+
+
+def test_labels_in_parquet_are_refused(tmp_path):
+    path = tmp_path / "labels.parquet"
+    path.write_bytes(b"PAR1\0\0")
+    refused(lambda: read_labels(path), setting=path, seen="not read from Parquet", remedy="write them as .csv")

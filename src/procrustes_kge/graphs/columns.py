@@ -61,8 +61,7 @@ def wanted_columns(columns: str | Sequence[str | int] | None) -> list[str] | Non
     """Return the columns of head, relation and tail that a user asks for: 'a,b,c', or three names or numbers."""
     if columns is None:
         return None
-    named = columns.split(",") if isinstance(columns, str) else columns
-    wanted = [str(each).strip() for each in named] if isinstance(named, Iterable) else []
+    wanted = [str(each).strip() for each in (columns.split(",") if isinstance(columns, str) else columns)]
     if len(wanted) != 3 or len(set(wanted)) != 3 or "" in wanted:
         raise InputError(
             f"columns {columns!r}, expected three different ones, those of head, relation and tail; "

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import counted
@@ -14,13 +15,13 @@ from procrustes_kge.graphs.recognising import packing_of
 from procrustes_kge.graphs.tables import name_of
 
 
-def read_labels(source: str | Path | Mapping[str, str]) -> dict[str, str]:
+def read_labels(source: str | Path | Mapping[str, Any]) -> dict[str, str]:
     """Return the label of each name that has one; of several labels for a name, the first counts.
 
     A file that ends in .json holds an object; RDF holds rdfs:label; any other file has a name and a label on each line,
     between them a tab or, where the file has no tabs, a comma. All may be packed.
     """
-    if isinstance(source, Mapping) or (hasattr(source, "items") and hasattr(source, "index")):  # a series of pandas
+    if isinstance(source, Mapping):
         return _clean(source.items())
     if not isinstance(source, str | os.PathLike):
         raise InputError(f"labels {source!r}, expected a mapping of names to labels, or the path of a file of them")
@@ -39,7 +40,7 @@ def read_labels(source: str | Path | Mapping[str, str]) -> dict[str, str]:
     return labels
 
 
-def _clean(pairs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+def _clean(pairs: Iterable[tuple[str, Any]]) -> dict[str, str]:
     labels: dict[str, str] = {}
     for name, label in pairs:
         if text := name_of(label).strip():

@@ -34,7 +34,7 @@ def read_graph(
     separator: str | None = None,
     header: bool | None = None,
     columns: str | Sequence[str | int] | None = None,
-    labels: str | Path | Mapping[str, str] | None = None,
+    labels: str | Path | Mapping[str, Any] | None = None,
     progress: datasets.DownloadReport | None = None,
 ) -> Graph:
     """Return the graph that a dataset's name, a folder, a file, a data frame or an array of triples holds.
@@ -133,8 +133,8 @@ def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str]
 def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str]:
     """Refuse a first line that is a header by all signs: none of its words are known, but none are used again either.
 
-    Not one line of the six datasets is so alone. In a graph of a few lines one may well be, or the only one of its file:
-    it gets a note.
+    Not one line of the six datasets is so alone. In a graph of a few lines one may well be, or the only one of its
+    file, and gets a note.
     """
     notes, triples = [], np.concatenate(parts)
     for column, part in zip(columns, parts, strict=True):
@@ -171,7 +171,9 @@ def write_graph(graph: Graph, folder: str | Path) -> None:
     triple that looks like a header too.
     """
     names = [*graph.entities, *graph.relations]
-    broken = next((name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0\ufeff")), None)
+    broken = next(
+        (name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0\ufeff")), None
+    )
     if broken is not None:
         raise InputError(
             f"the name {broken!r} holds a tab, a line break or a byte order mark, or a blank at an end, "

@@ -14,7 +14,6 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import ROLES, Columns, choose, counted, named, numbered, shortened
 from procrustes_kge.system.extras import package
 
-
 SAMPLE = 1000  # values of a column that are looked at for what they have in common
 
 
@@ -42,7 +41,9 @@ def columns_of(source: Any, wanted: Sequence[str] | None = None) -> Columns:
             names = numbered(len(names))  # pandas counts columns without names from 0
         if len(names) < 3 and any(name is not None for name in getattr(getattr(source, "index", None), "names", ())):
             seen = f"{counted(len(names), 'column')} ({shortened(names)}) and an index"
-            raise InputError(f"frame: {seen}, expected 3 (head, relation, tail); reset_index() makes columns of an index")
+            raise InputError(
+                f"frame: {seen}, expected 3 (head, relation, tail); reset_index() makes columns of an index"
+            )
         places, notes = choose(names, wanted, "frame")
         by_place = getattr(source, "iloc", source)  # two columns of a pandas frame may share a name
         columns = [by_place[:, place].to_list() for place in places]
