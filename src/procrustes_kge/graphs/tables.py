@@ -14,6 +14,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import ROLES, Columns, choose, counted, named, numbered, shortened
 from procrustes_kge.system.extras import package
 
+PLAIN = (str, int)  # nearly all values, of which nothing has to be asked
 SAMPLE = 1000  # values of a column that are looked at for what they have in common
 
 
@@ -60,7 +61,7 @@ def _columns(where: str, columns: Iterable[list[Any]], notes: Sequence[str]) -> 
     found = []
     for role, values in zip(ROLES, columns, strict=True):
         try:
-            found.append([value if type(value) is str else name_of(value) for value in values])
+            found.append([str(value) if type(value) in PLAIN else name_of(value) for value in values])
         except (TypeError, UnicodeDecodeError):
             row, value = next((row, value) for row, value in enumerate(values, start=1) if not _is_named(value))
             seen = "is not UTF-8" if isinstance(value, bytes) else f"is of type {type(value).__name__}"
@@ -80,13 +81,13 @@ def _transposed(rows: list[Any], wanted: Sequence[str] | None) -> tuple[list[lis
             remedy = "; columns=(1, 2, 3) takes three of more" if width == 3 and _is_row(row) else ""
             raise InputError(f"a row {row!r}, expected {expected}{remedy}")
     places, notes = choose(numbered(width), wanted, "rows")
-    turned = list(zip(*rows, strict=True)) or [()] * width
-    return [list(turned[place]) for place in places], notes
+    in_order = [row if type(row) in (tuple, list) else list(row) for row in rows]
+    return [[row[place] for row in in_order] for place in places], notes
 
 
 def _is_row(row: Any) -> bool:
     """Say whether this has values in an order: a set has none, and a mapping is not asked for its keys."""
-    return hasattr(row, "__len__") and not isinstance(row, str | bytes | Mapping | Set)
+    return type(row) in (tuple, list) or (hasattr(row, "__len__") and not isinstance(row, str | bytes | Mapping | Set))
 
 
 def name_of(value: Any) -> str:
