@@ -40,7 +40,7 @@ test-gpu:
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --editable '.[all]'
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed

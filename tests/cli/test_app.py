@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -135,3 +136,26 @@ def test_output_that_nobody_reads_is_no_failure(buffered, read):
         started.stdout.close()
         assert started.stderr.read() == b""
     assert started.returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
+@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_output_that_cannot_be_written_is_one_sentence(buffered):
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": buffered}
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "procrustes_kge", "data"]
+        ended = subprocess.run(command, env=paths, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert ended.returncode == 2
+    assert re.fullmatch(r"error: the output cannot be written \(No space left on device\); [^\n]+\n", ended.stderr)
+
+
+def test_a_folder_that_may_not_be_looked_into_is_one_sentence(refused, monkeypatch):
+    real = Path.stat
+
+    def forbidden(path, **options):
+        if "locked" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", forbidden)
+    refused("evaluate", "locked/run", setting="locked/run", seen="Permission denied", remedy="check its name and")

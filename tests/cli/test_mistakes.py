@@ -1,6 +1,7 @@
 """Every mistake is one line on standard error that names what was given and a remedy; it leaves nothing behind."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -208,6 +209,24 @@ def test_a_mistake_is_explained_in_one_line_and_leaves_nothing_behind(kind, refu
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_missed(refused):
     refused("train", "ring.tsv", "--device", "cuda", setting="device", seen="'cuda'", remedy="try --device cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "work", "package", "extra"),
+    [
+        (["train", "graph.nt"], "graph.nt: reading RDF", "pyoxigraph", "rdf"),
+        (["train", "graph.parquet"], "graph.parquet: reading Parquet", "polars", "parquet"),
+        (["train", "ring.tsv", "--labels", "graph.nt"], "graph.nt: reading RDF", "pyoxigraph", "rdf"),
+        (["train", "ring.tsv", "--grid", "FRA"], "grid 'FRA': the figure of a country", "codecarbon", "co2"),
+        (["export", "RUN", "x.parquet"], "x.parquet: writing Parquet", "polars", "parquet"),
+    ],
+)
+def test_an_extra_that_is_not_installed_is_named(arguments, work, package, extra, refused, here, monkeypatch):
+    save(*planted_model()[:1], "RUN", planted_model()[1])
+    for name in ("graph.nt", "graph.parquet"):
+        Path(name).write_text("anything")
+    monkeypatch.setitem(sys.modules, package, None)
+    refused(*arguments, setting=work, seen=f"needs {package}", remedy=f"pip install 'procrustes-kge[{extra}]'")
 
 
 SENTENCES = {  # a few in full, as a person reads them

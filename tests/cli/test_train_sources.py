@@ -1,5 +1,6 @@
 """Laws of what `procrustes train` reads: standard input, chosen columns, labels of one's own, headers."""
 
+import gzip
 import io
 import json
 import sys
@@ -31,6 +32,18 @@ def test_standard_input_is_read_as_a_file_is(procrustes, monkeypatch):
 def test_standard_input_without_triples_is_an_empty_file(refused, monkeypatch):
     type_in(monkeypatch, b"")
     refused("train", "-", *TINY, setting="stdin", seen="no triples", remedy="expected a head, a relation and a tail")
+
+
+def test_standard_input_that_is_closed_is_missed(refused, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", None)
+    refused("train", "-", *TINY, setting="standard input", seen="closed", remedy="give the path of a file")
+
+
+def test_standard_input_is_read_in_the_format_that_it_has(procrustes, monkeypatch):
+    type_in(monkeypatch, gzip.compress(b"".join(b"<e:%d> <e:next> <e:%d> .\n" % (i, (i + 1) % 30) for i in range(30))))
+    printed = procrustes("train", "-", *TINY).splitlines()
+    assert printed[0].startswith("stdin   30 entities")
+    assert printed[1] == "  read as N-Triples, by its content"
 
 
 def test_columns_are_chosen_on_the_command_line(procrustes):

@@ -1,13 +1,16 @@
 """Laws that hold for every format alike: which columns are read, what a name is, and what is told of it."""
 
 import csv
+import datetime
 import io
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import pandas
 import polars
 import pytest
+import torch
 from hypothesis import given, strategies as st
 
 from laws import refused
@@ -163,6 +166,66 @@ def test_a_name_of_nothing_but_white_space_is_empty(kind, tmp_path):
     refused(lambda: whole(source), setting="the relation", seen="is empty", remedy="fill it in")
 
 
+# Values that are no text: one rule makes names of them, wherever they stand.
+
+VALUES = {
+    "text": ["a", "b"],
+    "numbers": [1, 20_000_000_000],
+    "truth": [True, False],
+    "decimals": [0.5, 1.25],
+    "days": [datetime.date(2020, 1, 2), datetime.date(2021, 1, 2)],
+    "moments": [datetime.datetime(2020, 1, 2, 3, 4), datetime.datetime(2021, 1, 2)],
+    "bytes": [b"a", "Zoë".encode()],
+    "categories": ["a", "b"],
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_become_the_same_names_in_frames_parquet_and_rows(kind, tmp_path):
+    rows = list(zip(VALUES[kind], ["r", "r"], [7, 8], strict=True))
+    frame = polars.DataFrame(rows, schema=ROLES, orient="row")
+    other = pandas.DataFrame(rows, columns=ROLES)
+    if kind == "categories":
+        frame, other = frame.with_columns(polars.col("head").cast(polars.Categorical)), other.astype("category")
+    frame.write_parquet(tmp_path / "graph.parquet")
+    other.index = [5, 5]  # an index of a frame is no part of it
+    found = [named(whole(source)) for source in (rows, frame, frame.lazy(), other, tmp_path / "graph.parquet")]
+    assert found == [found[0]] * 5
+    assert all(isinstance(name, str) and not name.startswith("b'") for row in found[0] for name in row)
+
+
+@pytest.mark.parametrize("value", [["a"], {"a": 1}, {"a"}, np.zeros(2), torch.zeros(2), b"\xff"])
+def test_what_is_no_name_is_told_with_its_row_and_its_type(value):
+    remedy = "expected a name: text or a number"
+    said = refused(lambda: whole([("a", "r", "b"), ("a", "r", value)]), setting="row 2", seen="the tail", remedy=remedy)
+    assert "UTF-8" in said or f"is of type {type(value).__name__}" in said
+
+
+def test_numbers_of_pytorch_are_numbers():
+    ids = torch.tensor([[0, 0, 1], [1, 0, 2]])
+    assert named(whole([tuple(row) for row in ids])) == named(whole(ids)) == [("0", "0", "1"), ("1", "0", "2")]
+
+
+def test_whole_numbers_that_pandas_made_decimal_are_told():
+    frame = pandas.DataFrame({"head": [1, None, 2], "relation": "r", "tail": [1, 2, 3]}).dropna()
+    graph = whole(frame)
+    assert named(graph) == [("1.0", "r", "1"), ("2.0", "r", "3")]
+    assert graph.notes == ("the heads are decimal numbers: 1.0 is another name than 1",)
+
+
+def test_an_index_that_has_a_name_is_asked_for():
+    frame = pandas.DataFrame(ROWS, columns=ROLES).set_index("head")
+    refused(
+        lambda: whole(frame), setting="frame", seen="2 columns (relation, tail) and an index", remedy="reset_index()"
+    )
+    assert named(whole(frame.reset_index())) == ROWS
+
+
+@pytest.mark.parametrize("row", [{"head": "a", "relation": "r", "tail": "b"}, {"a", "r", "b"}, "abc", b"abc", 7])
+def test_a_row_without_an_order_is_refused(row):
+    refused(lambda: whole([row]), setting="a row", seen=repr(row), remedy="three values (head, relation, tail)")
+
+
 # Headers.
 
 
@@ -200,6 +263,14 @@ def test_the_files_of_a_folder_are_looked_at_together(tmp_path):
     for file in tmp_path.glob("*.csv"):  # a test triple of new names that train knows is no header
         file.write_text(file.read_text().partition("\n")[2])
     assert read_graph(tmp_path).notes == ()
+
+
+def test_the_only_line_of_a_file_is_no_header(tmp_path):
+    delimited(tmp_path, ROWS[0], ROWS[1:], ".csv", ",").rename(tmp_path / "train.csv")
+    delimited(tmp_path, ("x", "y", "z"), [], ".csv", ",").rename(tmp_path / "test.csv")
+    graph = read_graph(tmp_path)
+    assert named(graph, "test") == [("x", "y", "z")]
+    assert ["test.csv, line 1" in note and "--header skips it" in note for note in graph.notes] == [True]
 
 
 # The same graph, whatever the format.

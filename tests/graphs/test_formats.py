@@ -1,11 +1,15 @@
 """Reading files: what is written comes back, and every mistake is told with its line."""
 
+import bz2
 import csv
 import gzip
 import io
+import lzma
 import string
 import subprocess
 import sys
+import tarfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
@@ -261,12 +265,26 @@ def test_broken_and_truncated_packing_is_told(tmp_path, packing):
             read_columns(path)
 
 
-@pytest.mark.parametrize("package", ["polars", "pyoxigraph", zstd.__name__])
-def test_a_missing_package_is_named(tmp_path, monkeypatch, package):
+@pytest.mark.parametrize(
+    ("package", "suffix", "extra"),
+    [
+        ("polars", ".parquet", "parquet"),
+        ("pyoxigraph", ".nt", "rdf"),
+        ("pyoxigraph", ".ttl.gz", "rdf"),
+        (zstd.__name__, ".tsv.zst", "zstd"),
+        (zstd.__name__, ".nt.zst", "zstd"),
+    ],
+)
+def test_a_format_whose_package_is_missing_names_the_file_the_package_and_its_extra(
+    tmp_path, monkeypatch, package, suffix, extra
+):
+    path = write(tmp_path / f"graph{suffix}", "a\tr\tb\n")
     monkeypatch.setitem(sys.modules, package, None)
-    suffix = {"polars": ".parquet", "pyoxigraph": ".nt"}.get(package, ".tsv.zst")
-    with pytest.raises(InputError, match=f"pip install {package}"):
-        read_columns(write(tmp_path / f"graph{suffix}", "a\tr\tb\n"))
+    with pytest.raises(InputError) as refused:
+        read_columns(path)
+    said = str(refused.value)
+    assert said.startswith(f"{path}: reading "), said
+    assert said.endswith(f" needs {package}: pip install 'procrustes-kge[{extra}]'"), said
 
 
 def test_text_needs_none_of_the_packages(tmp_path):
@@ -314,8 +332,10 @@ def test_parquet_mistakes(tmp_path, missing):
         read_columns(path)
     with pytest.raises(InputError, match="2 columns, expected 3"):
         read_columns(parquet(path, h=["a"], r=["r"]))
-    with pytest.raises(InputError, match="not a Parquet file of names"):
+    with pytest.raises(InputError, match="row 1: the head is of type list, expected a name"):
         read_columns(parquet(path, h=[["a"]], r=["r"], t=["t"]))
+    with pytest.raises(InputError, match="row 2: the tail is not UTF-8"):
+        read_columns(parquet(path, h=["a", "b"], r=["r", "r"], t=[b"t", b"\xff"]))
     with pytest.raises(InputError, match="holds no triples"):
         read_columns(parquet(path, h=[], r=[], t=[]))
 
@@ -402,3 +422,110 @@ def test_unlabelled_blank_nodes_repeat_and_stay_apart(tmp_path):
 def test_rdf_mistakes(tmp_path, name, text, message):
     with pytest.raises(InputError, match=message):
         read_columns(write(tmp_path / name, text))
+
+
+# What a file holds, whatever it is called.
+
+
+def parquet_bytes():
+    out = io.BytesIO()
+    polars.DataFrame({"head": ["a"], "relation": ["r"], "tail": ["b"]}).write_parquet(out)
+    return out.getvalue()
+
+
+CONTENTS = {
+    "Parquet": (parquet_bytes(), ".parquet"),
+    "N-Triples": (b"# a comment\n\n<e:a> <e:p> <e:b> .\n<e:b> <e:p> <e:a> .\n", ".nt"),
+    "N-Quads": (b'\xef\xbb\xbf_:a <e:p> "x y"@en <e:g>.\n<e:b> <e:p> <e:a> <e:g> .\n', ".nq"),
+    "Turtle": (RDF[".ttl"].encode(), ".ttl"),
+    "Turtle as in SPARQL": (b"PREFIX e: <http://e.org/>\r\ne:a e:p e:b .\r\n", ".ttl"),
+    "RDF/XML": (b'<?xml version="1.0"?>\n' + RDF[".rdf"].encode(), ".rdf"),
+    "text": (b"<e:a>\t<e:p>\tJohn Jr.\n[[b]]\t<e:p>\t<e:a>\n", ".tsv"),
+}
+
+
+@pytest.mark.parametrize("kind", CONTENTS)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress], ids=["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("misnamed", ["stdin", "graph.tsv", "graph.txt"])
+def test_content_is_read_as_what_it_is_whatever_it_is_called(kind, pack, misnamed, tmp_path):
+    data, suffix = CONTENTS[kind]
+    expected = read_columns(write(tmp_path / f"graph{suffix}", data))
+    path = tmp_path / misnamed
+    path.write_bytes(pack(data))
+    for columns in (read_columns(path), read_columns(Path(misnamed), data=pack(data))):
+        assert triples(columns) == triples(expected)
+        assert ["by its content" in note for note in columns.notes[:1]] == ([True] if kind != "text" else [])
+
+
+def test_an_open_file_that_is_unpacked_as_it_is_read_keeps_its_name():
+    assert triples(read_columns(Path("graph.tsv.gz"), data=b"a\tr\tb\n")) == [("a", "r", "b")]
+
+
+FOREIGN = {
+    "zip": (b"PK\x03\x04\x14\0\0", "save the sheet as CSV"),
+    "bzip2": (bz2.compress(b"a\tr\tb\n"), "unpack it"),
+    "xz": (lzma.compress(b"a\tr\tb\n"), "unpack it"),
+    "a web page": (b"\n<!doctype HTML>\n<html>", "download the file again"),
+    "JSON": (b'\xef\xbb\xbf[\n  {"head": "a"}]', "write a line for each triple"),
+    "lines of JSON": (b'{"head": "a", "relation": "r", "tail": "b"}\n', "write a line for each triple"),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+@pytest.mark.parametrize("name", ["stdin", "graph.tsv", "graph.json"])
+def test_what_is_not_read_is_named_and_has_a_remedy(kind, name):
+    data, remedy = FOREIGN[kind]
+    with pytest.raises(InputError) as refused:
+        read_columns(Path(name), data=data)
+    assert str(refused.value).startswith(f"{name}: ")
+    assert remedy in str(refused.value)
+
+
+def test_an_archive_of_files_is_no_file(tmp_path):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("train.txt"))
+    with pytest.raises(InputError, match=r"graph\.tar\.gz: is a tar archive; unpack it"):
+        read_columns(Path("graph.tar.gz"), data=out.getvalue())
+
+
+@pytest.mark.parametrize("encoding", ["latin1", "UTF-16", "utf-8", "UTF8", "windows-1252"])
+def test_xml_is_read_in_the_encoding_that_it_declares(encoding):
+    text = f"<?xml version='1.0' encoding='{encoding}'?>\n" + RDF[".rdf"].replace("http://e.org/b", "http://e.org/Zoë")
+    columns = read_columns(Path("graph.rdf"), data=text.encode(encoding))
+    assert triples(columns)[0] == ("http://e.org/a", "http://e.org/p", "http://e.org/Zoë")
+    with pytest.raises(InputError, match=r"declares to be (ascii|nonsense), and is not .*; convert it to UTF-8"):
+        read_columns(Path("g.rdf"), data=text.replace(encoding, "ascii" if "8" in encoding else "nonsense").encode())
+
+
+# Files that were joined, and others that have been through many hands.
+
+
+@given(triples_of(st.text("abc", min_size=1)), st.data())
+def test_headers_and_byte_order_marks_of_joined_files_are_no_names(rows, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=3)))
+    parts = [rows[start:end] for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+    joined = "".join("\ufeff" + as_csv([("head", "relation", "tail"), *part]) for part in parts)
+    columns = parsed(joined)
+    assert triples(columns) == rows
+    (note,) = columns.notes
+    assert note.startswith(f"{len(parts)} header line{'s' if len(parts) > 1 else ''} skipped")
+    with pytest.raises(InputError, match=f"line {len(rows) + len(parts) + 1}: the relation is empty"):
+        parsed(joined + "a,,b\n")
+
+
+def test_carriage_returns_alone_end_lines_where_there_is_no_newline():
+    assert triples(parsed("a\tr\tb\rc\tr\td\r")) == [("a", "r", "b"), ("c", "r", "d")]
+    assert triples(parsed("head,relation,tail\ra,r,b")) == [("a", "r", "b")]
+
+
+@pytest.mark.parametrize("line", ["# my own graph, of 2020", "% sym unweighted"])
+def test_a_comment_is_no_triple_and_a_first_one_can_be_skipped(line):
+    assert "--header skips one in the first line" in failure(f"{line}\na\tr\tb\n")
+    assert triples(parsed(f"{line}\na\tr\tb\n", header=True)) == [("a", "r", "b")]
+
+
+def test_a_column_without_a_name_is_shown_as_such():
+    columns = parsed(",head,relation,tail\n0,a,r,b\n")  # as pandas writes the index of a frame
+    assert triples(columns) == [("a", "r", "b")]
+    assert columns.notes == ("1 header line skipped ('', head, relation, tail)", "columns left out: ''")

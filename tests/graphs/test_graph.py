@@ -15,6 +15,7 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
+from laws import refused
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import SPLITS, Vocabulary, split_graph
 from procrustes_kge.graphs.reading import read_graph, write_graph
@@ -422,6 +423,29 @@ def test_files_that_were_not_written_here_are_neither_replaced_nor_deleted(split
     assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
+@pytest.mark.parametrize("name", ["train.tsv", "dev.txt", "test.nt.gz"])
+def test_no_graph_is_written_where_a_file_beside_it_would_be_read_as_a_part_of_it(name, tmp_path):
+    (tmp_path / name).write_text("a\tr\tb\n")
+    with pytest.raises(InputError, match=rf"{name}: would be read as a part of this graph; choose another folder"):
+        write_graph(whole(ROWS), tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == [name]
+
+
+def test_a_folder_that_cannot_be_read_is_named(tmp_path, monkeypatch):
+    real = Path.stat
+
+    def forbidden(path, **options):
+        if "locked" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, **options)
+
+    monkeypatch.setattr(Path, "stat", forbidden)
+    for source in (tmp_path / "locked", tmp_path / "locked" / "graph.tsv"):
+        refused(
+            lambda source=source: read_graph(source), setting=source, seen="Permission denied", remedy="permissions"
+        )
+
+
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), KeyboardInterrupt()])
 @pytest.mark.parametrize("broken", ["write_text", "rename"])
 def test_all_splits_are_written_or_none(broken, error, tmp_path, monkeypatch):
@@ -441,7 +465,7 @@ def test_all_splits_are_written_or_none(broken, error, tmp_path, monkeypatch):
     assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", "a\0b"])
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", "a\0b", "a\ufeffb"])
 def test_names_that_would_be_read_otherwise_are_not_written(tmp_path, name):
     for row in [(name, "r", "b"), ("a", name, "b")]:
         with pytest.raises(InputError, match="which these files cannot; save as Parquet instead") as caught:

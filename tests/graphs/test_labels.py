@@ -1,7 +1,9 @@
 """Laws of labels: however they are given, they are shown beside names, found as names are, and saved with a run."""
 
+import gzip
 import json
 
+import pandas
 import pytest
 
 from laws import refused
@@ -77,7 +79,7 @@ def test_rdf_labels_are_english_or_of_no_language_if_there_are_such(tmp_path):
         ("l.json", '{"Q1": 7}', "expected a JSON object", '{"Q90": "Paris"}'),
         ("l.json", "{", "not valid JSON", "mend it"),
         ("l.tsv", "one\tQ1\n", "such as 'one'", "expected a name of the graph, then its label"),
-        ("l.tsv", "", "labels of 0 names", "expected a name of the graph, then its label"),
+        ("l.tsv", "", "holds no labels", "expected a name and its label on each line"),
     ],
 )
 def test_mistakes_in_labels_are_told(tmp_path, name, text, seen, remedy):
@@ -89,3 +91,23 @@ def test_mistakes_in_labels_are_told(tmp_path, name, text, seen, remedy):
 def test_a_missing_file_of_labels_is_told_before_the_graph_is_read(tmp_path):
     with pytest.raises(InputError, match=r"gone\.tsv: cannot be read"):
         read_graph("no-such-graph", labels=tmp_path / "gone.tsv")
+
+
+def test_labels_that_are_missing_are_no_labels(tmp_path):
+    path = tmp_path / "labels.json"
+    path.write_text('{"Q1": null, "Q2": "Zoë"}')
+    series = pandas.Series({"Q1": None, "Q2": "Zoë", "Q3": float("nan")})
+    for source in (path, series.to_dict(), {"Q1": None, "Q2": "Zoë"}):
+        assert read_labels(source) == {"Q2": "Zoë"}
+
+
+def test_labels_are_unpacked_whatever_the_file_is_called(tmp_path):
+    path = tmp_path / "labels.tsv"
+    path.write_bytes(gzip.compress(FILES["labels.tsv"].encode()))
+    assert read_labels(path) == LABELS
+
+
+def test_labels_in_parquet_are_refused(tmp_path):
+    path = tmp_path / "labels.parquet"
+    path.write_bytes(b"PAR1\0\0")
+    refused(lambda: read_labels(path), setting=path, seen="not read from Parquet", remedy="write them as .csv")

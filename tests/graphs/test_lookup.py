@@ -85,6 +85,10 @@ def test_the_end_of_an_iri_is_suggested_for_what_is_near_it():
     refused(lambda: IRIS.id("nationalty"), setting="entity", seen="'nationalty'", remedy="'/people/person/nationality'")
 
 
+def test_a_prefix_of_the_users_own_hides_no_suggestion():
+    refused(lambda: IRIS.id("mine:DOG"), setting="entity", seen="'mine:DOG'", remedy="e.org/animal#dog'")
+
+
 @given(st.text(max_size=8))
 def test_folding_is_blind_to_composition(text):
     assert folded(normalize("NFC", text)) == folded(normalize("NFD", text))

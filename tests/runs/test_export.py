@@ -1,5 +1,7 @@
 """Laws of exported vectors: read back to the last digit, written whole or not at all."""
 
+import os
+import stat
 import sys
 import tempfile
 from dataclasses import replace
@@ -16,6 +18,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.runs.export import EXPORTS, export
+from procrustes_kge.runs.store import save
 from procrustes_models import drawn
 from toys import random_graph, small_baseline
 
@@ -132,7 +135,7 @@ def test_a_failed_export_leaves_nothing_behind_and_an_earlier_one_as_it_was(kind
 
 def test_parquet_without_polars_is_said(named, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "polars", None)
-    with pytest.raises(InputError, match="writing Parquet needs the package polars; pip install polars"):
+    with pytest.raises(InputError, match=r"writing Parquet needs polars: pip install 'procrustes-kge\[parquet\]'"):
         export(named, tmp_path / "x.parquet", "parquet")
     assert files_in(tmp_path) == {}
 
@@ -225,3 +228,31 @@ def test_nothing_of_an_earlier_export_stays_beside_a_new_one(named, tmp_path):
     files[3].write_text("mine")
     export(named, tmp_path / "r.npy", what="relations")
     assert [file.exists() for file in files] == [True, True, False, True]
+
+
+@pytest.mark.parametrize("kind", EXPORTS)
+def test_what_is_no_file_is_never_replaced(kind, named, tmp_path):
+    pipe = tmp_path / "pipe.vec"
+    os.mkfifo(pipe)
+    link = tmp_path / "link.vec"
+    link.symlink_to(os.devnull)
+    for place in (pipe, link):
+        with pytest.raises(InputError, match="is a device or a pipe, not a file; choose another name"):
+            export(named, place, kind, force=True)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+    assert link.readlink() == Path(os.devnull)
+    (tmp_path / "names.txt").mkdir()
+    with pytest.raises(InputError, match=r"names.txt: goes with names.npy, but is a folder; choose another name"):
+        export(named, tmp_path / "names.npy", force=True)
+    with pytest.raises(InputError, match="not standard output"):
+        export(named, "-", kind)
+
+
+def test_no_export_destroys_a_run(named, tmp_path):
+    save(named, tmp_path / "run")
+    before = files_in(tmp_path / "run")
+    for name in ("entities.txt", "model.safetensors", "settings.json", "entities.npy"):
+        with pytest.raises(InputError, match=r"belongs to the run .*; choose another name"):
+            export(named, tmp_path / "run" / name, "npy" if name[-3:] != "txt" else "word2vec", force=True)
+    assert files_in(tmp_path / "run") == before
+    assert [file.name for file in export(named, tmp_path / "run" / "vectors.npy")] == ["vectors.npy", "vectors.txt"]

@@ -377,13 +377,22 @@ def test_a_wrong_grid_is_refused_before_the_block_runs():
 
 def test_countries_need_codecarbon_and_say_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "codecarbon", None)
-    with pytest.raises(InputError, match="come with codecarbon, which is not installed; install it, or give"):
+    with pytest.raises(InputError, match=r"needs codecarbon: pip install 'procrustes-kge\[co2\]', or give grams"):
         grid_intensity("FRA")
     assert grid_intensity("56") == (56.0, "given")
+
+
+def test_without_codecarbon_a_country_of_the_environment_is_the_world_and_says_why(monkeypatch):
+    monkeypatch.setitem(sys.modules, "codecarbon", None)
+    monkeypatch.setenv("PROCRUSTES_GRID", "FRA")
+    with measure() as meter:
+        pass
+    assert meter.footprint.grid_g_per_kwh == WORLD_G_PER_KWH
+    assert meter.footprint.grid == "world average; FRA needs pip install 'procrustes-kge[co2]'"
 
 
 def test_two_letters_need_pycountry_and_three_do_not(monkeypatch):
     monkeypatch.setitem(sys.modules, "pycountry", None)
     assert grid_intensity("FRA")[1] == "FRA"
-    with pytest.raises(InputError, match="pycountry; give three, as in FRA"):
+    with pytest.raises(InputError, match=r"needs pycountry: pip install 'procrustes-kge\[co2\]'"):
         grid_intensity("FR")

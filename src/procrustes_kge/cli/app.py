@@ -11,8 +11,9 @@ import typer
 from typer.core import TyperGroup
 
 from procrustes_kge.cli.interrupts import INTERRUPTED, end_at_once, raise_again
-from procrustes_kge.cli.streams import prepare_streams
+from procrustes_kge.cli.streams import flushed_output, prepare_streams
 from procrustes_kge.errors import InputError
+from procrustes_kge.system.files import explain_read_errors
 from procrustes_kge.version import __version__
 
 VERBS = ("train", "evaluate", "predict", "export", "data", "bench")  # each a module of this package
@@ -77,7 +78,8 @@ def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command; a mistake of the user's ends in one sentence and exit code 2."""
     prepare_streams()
     try:
-        app(args=list(arguments) if arguments is not None else None, prog_name="procrustes")
+        with explain_read_errors(), flushed_output():
+            app(args=list(arguments) if arguments is not None else None, prog_name="procrustes")
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

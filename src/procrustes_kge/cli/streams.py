@@ -2,17 +2,42 @@
 
 import io
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+from procrustes_kge.errors import InputError
 
 
 class _Unfailing(io.FileIO):
-    """A file that may be a pipe: once nobody reads it (`| head`), what is written goes nowhere, and work goes on."""
+    """A file that may be a pipe: once nobody reads it (`| head`), what is written goes nowhere, and work goes on.
+
+    What else keeps it from writing, such as a full disk, is told once.
+    """
+
+    told = False
 
     def write(self, data: "bytes | bytearray | memoryview") -> int:  # type: ignore[override]
         try:
             return super().write(data)
         except BrokenPipeError:
             return memoryview(data).nbytes
+        except OSError as error:
+            if not self.told:
+                self.told = True
+                seen = f"the output cannot be written ({error.strerror})"
+                raise InputError(f"{seen}; mend that or send it elsewhere") from None
+            return memoryview(data).nbytes
+
+
+@contextmanager
+def flushed_output() -> Iterator[None]:
+    """Write out what the work printed while an error can still be told."""
+    try:
+        yield
+    finally:
+        if sys.stdout is not None:  # closed
+            sys.stdout.flush()
 
 
 def prepare_streams() -> None:

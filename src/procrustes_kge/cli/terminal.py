@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.ranking import Evaluation, evaluate, figure
@@ -39,6 +40,8 @@ def read_with_bar(source: str, **options: Any) -> Graph:
             tasks[file] = bar.add_task(file, total=total)
         bar.update(tasks[file], completed=done)
 
+    if source == "-" and sys.stdin is None:
+        raise InputError("standard input is closed; pipe triples into it, or give the path of a file")
     with bar:
         return read_graph(sys.stdin.buffer if source == "-" else source, progress=show, **options)
 

@@ -123,7 +123,7 @@ def _place(names: Sequence[str], wanted: str, where: str) -> int:
 
 def shortened(names: Sequence[str], most: int = 8) -> str:
     """Return names as a list that fits a line."""
-    shown = [name if len(name) <= 30 else f"{name[:29]}…" for name in names[:most]]
+    shown = [(name if len(name) <= 30 else f"{name[:29]}…") or "''" for name in names[:most]]
     return ", ".join(shown) + (", …" if len(names) > most else "")
 
 

@@ -2,7 +2,6 @@
 
 import codecs
 import gzip
-import importlib
 import re
 import sys
 import zlib
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.system.extras import package
 
 TEXT_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".del")
 RDF_SYNTAXES = {".nt": "N_TRIPLES", ".ttl": "TURTLE", ".trig": "TRIG", ".nq": "N_QUADS"}
@@ -26,9 +26,9 @@ def suffixes(path: Path) -> tuple[str, str]:
 
 def file_bytes(path: Path, expected: str = "a file of triples") -> bytes:
     """Return the bytes of a file, as they are on the disk."""
-    if path.is_dir():
-        raise InputError(f"{path}: is a folder, expected {expected}; name a file in it")
     try:
+        if path.is_dir():
+            raise InputError(f"{path}: is a folder, expected {expected}; name a file in it")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check its name and folder") from None
@@ -46,7 +46,8 @@ def unpacked(data: bytes, where: str, packing: str) -> bytes:
     faults: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
     try:
         if packing == ".zst":
-            zstd = package("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd", where)
+            name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+            zstd = package(name, f"{where}: reading .zst")
             faults = (zstd.ZstdError,)
             return bytes(zstd.decompress(data))
         return gzip.decompress(data) if packing else data
@@ -54,16 +55,8 @@ def unpacked(data: bytes, where: str, packing: str) -> bytes:
         raise InputError(f"{where}: broken or truncated ({error}); download or pack it again") from None
 
 
-def package(name: str, where: str) -> Any:
-    """Import a package that only some formats need."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InputError(f"{where}: its format needs {name}, not found here; pip install {name}") from None
-
-
 def decode(data: bytes, where: str) -> str:
-    """Return UTF-8 text without its byte order mark."""
+    """Return UTF-8 text without byte order marks: where files were joined, each part begins with its own."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InputError(f"{where}: is UTF-16 text, expected UTF-8; convert it with iconv -f utf-16 -t utf-8")
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -72,7 +65,8 @@ def decode(data: bytes, where: str) -> str:
     if b"\0" in data:
         raise binary
     try:
-        return data.decode()
+        text = data.decode().replace("\ufeff", "")
+        return text if "\n" in text else text.replace("\r", "\n")  # as spreadsheets of old end their lines
     except UnicodeDecodeError as error:
         if re.search(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]", data[:4096]):
             raise binary from None

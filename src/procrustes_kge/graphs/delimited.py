@@ -47,13 +47,14 @@ def parse_delimited(
         raise _fault(text, separator, where, int(header), 3)
     # A line that is skipped, but is no header of these columns, may be a comment.
     places, taken = choose(skipped if header and len(skipped) == width else numbered(width), wanted, where)
-    notes = [f"1 header line skipped ({', '.join(skipped)})"] if header else []
+    names, repeated = _without(_names(text, separator, where, int(header), width), first if header else [], width)
+    notes = [f"{counted(1 + repeated, 'header line')} skipped ({shortened(skipped)})"] if header else []
     if not header or places != list(range(width)):
         notes += taken
-    names = _names(text, separator, where, int(header), width)
 
     def place(row: int) -> str:
-        number, _ = next(islice(numbered_rows(text, separator, where), row + int(header), None))
+        rows = islice(numbered_rows(text, separator, where), int(header), None)
+        number, _ = next(islice((each for each in rows if not repeated or each[1] != first), row, None))
         return f"{where}, line {number}"
 
     doubtful = "" if header or given is False else f"{where}, line {line}"
@@ -87,6 +88,15 @@ def _names(text: str, separator: str, where: str, skip: int, width: int) -> list
     if not widths <= {width}:
         raise _fault(text, separator, where, skip, width)
     return names
+
+
+def _without(names: list[str], header: list[str], width: int) -> tuple[list[str], int]:
+    """Return names without the rows that repeat the header, as joined files have them, and how many they were."""
+    if len(header) != width or header[0] not in names[::width]:
+        return names, 0
+    rows = (names[start : start + width] for start in range(0, len(names), width))
+    kept = [name for row in rows if row != header for name in row]
+    return kept, (len(names) - len(kept)) // width
 
 
 def numbered_rows(text: str, separator: str, where: str = "") -> Iterator[tuple[int, list[str]]]:
@@ -144,6 +154,8 @@ def _fault(text: str, separator: str, where: str, skip: int, width: int) -> Inpu
 
 def _advice(text: str, line: str, separator: str, columns: int) -> str:
     """Return what to do about a line with too few or too many columns."""
+    if line.lstrip().startswith(("#", "%", "//")):
+        return "if it is a comment, remove it; --header skips one in the first line"
     for word, other in SEPARATORS.items():
         # Semicolons and pipes are rare as separators: one line alone does not speak for them.
         tested = text if other in ";|" else line

@@ -4,15 +4,18 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import counted
 from procrustes_kge.graphs.contents import RDF_SYNTAXES, decode, file_bytes, suffixes, unpacked
 from procrustes_kge.graphs.delimited import numbered_rows
 from procrustes_kge.graphs.rdf import rdf_labels
+from procrustes_kge.graphs.recognising import packing_of
+from procrustes_kge.graphs.tables import name_of
 
 
-def read_labels(source: str | Path | Mapping[str, str]) -> dict[str, str]:
+def read_labels(source: str | Path | Mapping[str, Any]) -> dict[str, str]:
     """Return the label of each name that has one; of several labels for a name, the first counts.
 
     A file that ends in .json holds an object; RDF holds rdfs:label; any other file has a name and a label on each line,
@@ -24,27 +27,33 @@ def read_labels(source: str | Path | Mapping[str, str]) -> dict[str, str]:
         raise InputError(f"labels {source!r}, expected a mapping of names to labels, or the path of a file of them")
     path, where = Path(source), str(source)
     suffix, packing = suffixes(path)
-    data = unpacked(file_bytes(path, "a file of names and labels"), where, packing)
+    data = file_bytes(path, "a file of names and labels")
+    data = unpacked(data, where, packing or packing_of(data))
+    if data.startswith(b"PAR1"):
+        raise InputError(f"{where}: labels are not read from Parquet; write them as .csv, .tsv or .json")
     if suffix in RDF_SYNTAXES:
         return _clean(rdf_labels(data, where, RDF_SYNTAXES[suffix]).items())
     text = decode(data, where)
-    return _clean(_from_json(text, where) if suffix == ".json" else _from_lines(text, where))
-
-
-def _clean(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
-    labels: dict[str, str] = {}
-    for name, label in pairs:
-        if label := str(label).strip():
-            labels.setdefault(str(name).strip(), label)
+    labels = _clean(_from_json(text, where) if suffix == ".json" else _from_lines(text, where))
+    if not labels:
+        raise InputError(f"{where}: holds no labels; expected a name and its label on each line")
     return labels
 
 
-def _from_json(text: str, where: str) -> Iterable[tuple[str, str]]:
+def _clean(pairs: Iterable[tuple[str, Any]]) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for name, label in pairs:
+        if text := name_of(label).strip():
+            labels.setdefault(str(name).strip(), text)
+    return labels
+
+
+def _from_json(text: str, where: str) -> Iterable[tuple[str, str | None]]:
     try:
         found = json.loads(text)
     except ValueError as error:
         raise InputError(f"{where}: not valid JSON ({error}); mend it, or name a file of lines .tsv or .csv") from None
-    if not isinstance(found, dict) or not all(isinstance(label, str) for label in found.values()):
+    if not isinstance(found, dict) or not all(isinstance(label, str | None) for label in found.values()):
         raise InputError(f'{where}: expected a JSON object of names and labels, such as {{"Q90": "Paris"}}')
     return found.items()
 

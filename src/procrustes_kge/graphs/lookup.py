@@ -106,6 +106,9 @@ class Spellings:
             shown_for = _grouped(known)
             for text in difflib.get_close_matches(wanted, shown_for, n=3, cutoff=0.7):
                 found += shown_for[text]
+        rest = asked.partition(":")[2]
+        if not found and rest and not rest.startswith("//"):  # a prefix of the user's own
+            return self.near(rest, most)
         return list(dict.fromkeys(found))[:most]
 
 

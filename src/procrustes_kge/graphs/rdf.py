@@ -1,5 +1,6 @@
 """RDF in any of its syntaxes: statements between IRIs and blank nodes, and the labels of both."""
 
+import codecs
 import re
 import zlib
 from collections.abc import Iterable, Iterator
@@ -8,7 +9,8 @@ from xml.parsers import expat
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import Columns, counted, named
-from procrustes_kge.graphs.contents import decode, package
+from procrustes_kge.graphs.contents import decode
+from procrustes_kge.system.extras import package
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
@@ -26,9 +28,9 @@ def rdf_labels(data: bytes, where: str, syntax: str) -> dict[str, str]:
 
 def _contents(data: bytes, where: str, syntax: str) -> tuple[list[str], dict[str, str], list[str]]:
     """Return the names, three to a statement, the labels, and notes on what was left out."""
-    oxigraph = package("pyoxigraph", where)
+    oxigraph = package("pyoxigraph", f"{where}: reading RDF")
     rdf_format = getattr(oxigraph.RdfFormat, syntax)
-    text = decode(data, where)
+    text = _xml_text(data, where) if syntax == "RDF_XML" else decode(data, where)
     names, blank_nodes = list[str](), dict[str, str]()  # blank nodes in order of appearance
     labels = dict[str, tuple[bool, str]]()  # whether it is in English, or in no language that is said; the label
 
@@ -62,6 +64,18 @@ def _contents(data: bytes, where: str, syntax: str) -> tuple[list[str], dict[str
     if lasting:
         names = [lasting.get(name, name) for name in names]
     return names, {lasting.get(key, key): label for key, (_, label) in labels.items()}, notes
+
+
+def _xml_text(data: bytes, where: str) -> str:
+    """Return XML in the encoding that it declares, without the declaration: the parser knows UTF-8 alone."""
+    encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8"
+    if declared := re.match(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([\w.-]+)", data):
+        encoding = declared[1].decode()
+    try:
+        text = data.decode(encoding) if encoding.lower() not in ("utf-8", "utf8") else decode(data, where)
+    except (LookupError, UnicodeDecodeError) as error:
+        raise InputError(f"{where}: declares to be {encoding}, and is not ({error}); convert it to UTF-8") from None
+    return re.sub(r"^<\?xml[^>]*\?>", "", text)
 
 
 def _lasting(labels: Iterable[str], text: str) -> dict[str, str]:

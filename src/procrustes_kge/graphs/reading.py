@@ -18,7 +18,7 @@ from procrustes_kge.graphs.delimited import parse_delimited
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary, split_graph
 from procrustes_kge.graphs.labels import read_labels
 from procrustes_kge.graphs.tables import columns_of
-from procrustes_kge.system.files import scratch_folder
+from procrustes_kge.system.files import explain_read_errors, scratch_folder
 from procrustes_kge.system.written import put_in_place
 
 FEW_LINES = 10  # of which one may share no name with the others and be a triple all the same
@@ -34,7 +34,7 @@ def read_graph(
     separator: str | None = None,
     header: bool | None = None,
     columns: str | Sequence[str | int] | None = None,
-    labels: str | Path | Mapping[str, str] | None = None,
+    labels: str | Path | Mapping[str, Any] | None = None,
     progress: datasets.DownloadReport | None = None,
 ) -> Graph:
     """Return the graph that a dataset's name, a folder, a file, a data frame or an array of triples holds.
@@ -49,8 +49,9 @@ def read_graph(
     readable = read_labels(labels) if labels is not None else None  # its mistakes are told before a long reading
     wanted = wanted_columns(columns)
     read = partial(formats.read_columns, separator=separator, header=header, wanted=wanted)
-    divided = _divided(source, read, progress) if isinstance(source, str | os.PathLike) else None
-    graph = divided or split_graph(_encode(*_undivided(source, read, wanted)), valid, test, seed)
+    with explain_read_errors():
+        divided = _divided(source, read, progress) if isinstance(source, str | os.PathLike) else None
+        graph = divided or split_graph(_encode(*_undivided(source, read, wanted)), valid, test, seed)
     return graph if readable is None else graph.labelled(readable)
 
 
@@ -85,11 +86,10 @@ def _undivided(source: Any, read: Reader, wanted: Sequence[str] | None) -> tuple
 
 def _split_files(folder: Path) -> dict[str, Path]:
     """Return the files of a folder that are named after the splits; `dev` is another word for valid."""
-    words = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
     found, files = dict[str, Path](), sorted(folder.iterdir())
     for file in files:
-        split = words.get(file.name.split(".")[0].lower())
-        if split is None or not file.is_file() or not formats.is_triples_file(file):
+        split = _split_of(file)
+        if split is None:
             continue
         if split in found:
             raise InputError(f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one")
@@ -98,6 +98,13 @@ def _split_files(folder: Path) -> dict[str, Path]:
         seen = f"found {', '.join(file.name for file in files[:5]) or 'nothing'}"
         raise InputError(f"{folder}: no triples here, expected a file train.txt (and valid.txt, test.txt); {seen}")
     return {split: found[split] for split in SPLITS if split in found}
+
+
+def _split_of(file: Path) -> str | None:
+    """Return the split that a file is named after; None for any other file."""
+    words = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
+    split = words.get(file.name.split(".")[0].lower())
+    return split if file.is_file() and formats.is_triples_file(file) else None
 
 
 def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str] | None = None) -> Graph:
@@ -126,7 +133,8 @@ def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str]
 def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str]:
     """Refuse a first line that is a header by all signs: none of its words are known, but none are used again either.
 
-    Not one line of the six datasets is so alone. In a graph of a few lines one may well be, and gets a note.
+    Not one line of the six datasets is so alone. In a graph of a few lines one may well be, or the only one of its
+    file, and gets a note.
     """
     notes, triples = [], np.concatenate(parts)
     for column, part in zip(columns, parts, strict=True):
@@ -137,7 +145,7 @@ def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str
             continue
         words = ", ".join((column.heads[0], column.relations[0], column.tails[0]))
         seen = f"{column.doubtful} ({words}): shares no name with the other lines"
-        if len(others) >= FEW_LINES:
+        if len(others) >= FEW_LINES and len(part) > 1:
             remedy = "add --header if it names the columns, or --no-header if it is a triple"
             raise InputError(f"{seen}, as a header would; {remedy}")
         notes.append(f"{seen}, but is read as a triple; --header skips it")
@@ -159,16 +167,23 @@ def write_graph(graph: Graph, folder: str | Path) -> None:
     """Write the splits as tab-separated files train.txt, valid.txt, test.txt, which `read_graph` reads back.
 
     All of them are written, or none. Files that it wrote before are replaced, or deleted where this graph has no such
-    split: they would be read back as a part of it. Others of these names are refused.
+    split: they would be read back as a part of it. Others of these names are refused. `header=False` reads back a first
+    triple that looks like a header too.
     """
     names = [*graph.entities, *graph.relations]
-    broken = next((name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0")), None)
+    broken = next(
+        (name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0\ufeff")), None
+    )
     if broken is not None:
         raise InputError(
-            f"the name {broken!r} holds a tab or line break, or a blank at an end, which these files cannot; "
+            f"the name {broken!r} holds a tab, a line break or a byte order mark, or a blank at an end, "
+            "which these files cannot; "
             "save as Parquet instead"
         )
     files = {split: Path(folder, f"{split}.txt") for split in SPLITS}
+    beside = sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []
+    if others := [file for file in beside if _split_of(file) and file not in files.values()]:
+        raise InputError(f"{others[0]}: would be read as a part of this graph; choose another folder, or move it away")
     with scratch_folder(files["train"]) as scratch:
         fresh: dict[Path, Path | None] = {}
         for split, file in files.items():

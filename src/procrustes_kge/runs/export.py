@@ -1,7 +1,7 @@
 """What a model learned of entities or relations, with their names, in formats that other programs read."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,8 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.runs.experiment import Model
+from procrustes_kge.runs.store import FILES
+from procrustes_kge.system.extras import package
 from procrustes_kge.system.files import explain_write_errors, scratch_folder, write_names
 from procrustes_kge.system.written import put_in_place
 
@@ -32,6 +34,8 @@ def export(
             raise InputError(f"{target.parent}: no such folder to write {target.name} into")
         if target.is_dir():
             raise InputError(f"{target}: is a folder, expected the name of a file; try {target / 'vectors'}.npy")
+        if target.name == "-":
+            raise InputError("-: an export is a file, not standard output; name one, such as vectors.npy")
     kind = kind or SUFFIXES.get(target.suffix.lower())
     if kind is None:
         raise InputError(f"{target}: its suffix does not tell the format; add --format, one of {', '.join(EXPORTS)}")
@@ -41,9 +45,19 @@ def export(
     with scratch_folder(target) as scratch:
         written = EXPORTS[kind](scratch, target.name, tables, getattr(model, what))
         places = [target.parent / file.name for file in written]
+        _leave_runs_whole(places)
         remedy = "choose another name, or add --force (in Python, force=True) to replace it"
         put_in_place(dict(zip(places, written, strict=True)), scratch, remedy, force)
     return places
+
+
+def _leave_runs_whole(places: Sequence[Path]) -> None:
+    """Refuse to write over the files of a run, even with force: without them the training would be lost."""
+    folder = places[0].parent
+    if all((folder / name).is_file() for name in ("settings.json", "model.safetensors")):
+        for place in places:
+            if place.name in FILES:
+                raise InputError(f"{place}: belongs to the run {folder}, which is lost without it; choose another name")
 
 
 def exported_tables(model: Model, what: str) -> dict[str, np.ndarray]:
@@ -83,11 +97,7 @@ def _export_npy(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> 
 
 
 def _export_parquet(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> list[Path]:
-    try:
-        import polars
-    except ImportError:
-        raise InputError("writing Parquet needs the package polars; pip install polars") from None
-
+    polars = package("polars", f"{name}: writing Parquet")
     columns = {"name": list(names)}
     if names.labels:
         columns["label"] = [names.label(row) for row in range(len(names))]

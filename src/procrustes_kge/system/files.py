@@ -36,6 +36,18 @@ def explain_write_errors(target: Path) -> Iterator[None]:
         raise InputError(f"{target}: cannot be written ({reason}); mend that or choose another place") from error
 
 
+@contextmanager
+def explain_read_errors() -> Iterator[None]:
+    """Turn what keeps the system from reading a file into a sentence that names it."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        reason = error.strerror or error
+        raise InputError(f"{error.filename}: cannot be read ({reason}); check its name and permissions") from error
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds; anything else is a ValueError that names the file."""
     try:

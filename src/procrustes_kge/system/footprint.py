@@ -19,6 +19,7 @@ import torch
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.system.energy import GpuCounter, RaplCounters
+from procrustes_kge.system.extras import how_to_get, package
 from procrustes_kge.system.machine import peak_memory_mb, restart_peak_memory
 
 WORLD_G_PER_KWH = 473.0  # all electricity of 2024, as CO2 equivalent: Ember, Global Electricity Review 2025
@@ -159,7 +160,8 @@ def grid_intensity(grid: str | float | None = None) -> tuple[float, str]:
     """Return grams of CO2 per kWh and their source: 'given', a country such as 'FRA', or 'world average'.
 
     `grid` is that number, an ISO country code of two or three letters, or 'world'; None asks the environment
-    variable PROCRUSTES_GRID and, where that is not set, the world.
+    variable PROCRUSTES_GRID and, where that is not set, the world. A country of the environment stops no training
+    where the figures of countries are not installed: it is the world then, and the source says why.
     """
     text = str(os.environ.get("PROCRUSTES_GRID") or "world" if grid is None else grid).strip()
     if text.lower() in ("world", "world average"):
@@ -167,26 +169,32 @@ def grid_intensity(grid: str | float | None = None) -> tuple[float, str]:
     try:
         grams = float(text)
     except ValueError:
+        if grid is None and not _country_table():
+            return WORLD_G_PER_KWH, f"world average; {text} needs {how_to_get('codecarbon')}"
         return _country_intensity(text)
     if not math.isfinite(grams) or grams < 0:
         raise InputError(f"grid {text}: expected grams of CO2 per kWh, a number from 0 up such as 56")
     return grams, "given"
 
 
+def _country_table() -> Path | None:
+    """Return codecarbon's table of countries, found without importing codecarbon; None where it is not installed."""
+    found = importlib.util.find_spec("codecarbon")
+    if found is None or not found.submodule_search_locations:
+        return None
+    return Path(found.submodule_search_locations[0], "data", "private_infra", "global_energy_mix.json")
+
+
 def _country_intensity(code: str) -> tuple[float, str]:
-    """Look a country up in codecarbon's table, without importing codecarbon."""
-    package = importlib.util.find_spec("codecarbon")
-    if package is None or not package.submodule_search_locations:
-        seen = f"grid {code!r}: the figures of countries come with codecarbon, which is not installed"
-        raise InputError(f"{seen}; install it, or give a number of grams of CO2 per kWh")
-    table = Path(package.submodule_search_locations[0], "data", "private_infra", "global_energy_mix.json")
+    """Look a country up in codecarbon's table."""
+    table = _country_table()
+    if table is None:
+        remedy = f"{how_to_get('codecarbon')}, or give grams of CO2 per kWh, such as 56"
+        raise InputError(f"grid {code!r}: the figure of a country needs codecarbon: {remedy}")
     countries = json.loads(table.read_text(encoding="utf-8"))
     letters = code.upper()
     if len(letters) == 2:
-        try:
-            import pycountry
-        except ImportError:
-            raise InputError(f"grid {code!r}: two letters need the package pycountry; give three, as in FRA") from None
+        pycountry = package("pycountry", f"grid {code!r}: a code of two letters")
         letters = getattr(pycountry.countries.get(alpha_2=letters), "alpha_3", letters)
     if letters not in countries:
         expected = "grams of CO2 per kWh (such as 56), an ISO country code (such as FRA or FR) or 'world'"

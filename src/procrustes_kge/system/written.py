@@ -26,9 +26,12 @@ def put_in_place(fresh: Mapping[Path, Path | None], scratch: Path, remedy: str, 
     first, *_ = fresh
     folder, record = first.parent, _recorded(first.parent)
     for place in fresh:
+        beside = f"goes with {first.name}, but " if place != first else ""
+        if place.exists() and not place.is_file():
+            seen = "is a folder" if place.is_dir() else "is a device or a pipe, not a file"
+            raise InputError(f"{place}: {beside}{seen}; choose another name")
         problem = _problem(place, first.name, record)
-        if problem and (place.is_dir() or not insist):
-            beside = f"goes with {first.name}, but " if place != first else ""
+        if problem and not insist:
             raise InputError(f"{place}: {beside}{problem}; {remedy}")
     earlier = [folder / name for name, known in record.items() if known["belongs_to"] == first.name]
     stale = [place for place in earlier if place not in fresh and not _problem(place, first.name, record)]
