@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from procrustes_kge.cli.help import CONTEXT, Command, Group
 from procrustes_kge.cli.interrupts import INTERRUPTED, end_at_once, raise_again
 from procrustes_kge.cli.streams import prepare_streams
 from procrustes_kge.errors import InputError
@@ -17,17 +17,26 @@ from procrustes_kge.version import __version__
 
 VERBS = ("train", "evaluate", "predict", "export", "data", "bench")  # each a module of this package
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: the GPU where there is one.")]
-RunFolder = Annotated[Path, typer.Argument(help="A folder that `procrustes train` wrote.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU if there is one.")]
+RunFolder = Annotated[Path, typer.Argument(help="A folder written by `procrustes train`.", show_default=False)]
 
 
-def new_verb(**options: Any) -> typer.Typer:
-    """Return a verb without commands; help looks alike for all."""
-    return typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False, **options)
+class Verb(typer.Typer):
+    """A verb, whose commands all have plain pages of help."""
+
+    def command(self, *names: Any, **options: Any) -> Any:
+        """Return a decorator that makes a function a command."""
+        return super().command(*names, **{"cls": Command, "context_settings": CONTEXT, **options})
 
 
-class Verbs(TyperGroup):
+def new_verb(**options: Any) -> Verb:
+    """Return a verb without commands."""
+    plain = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+    return Verb(**{"cls": Group, "context_settings": CONTEXT, **plain, **options})
+
+
+class Verbs(Group):
     """The verbs, each loaded when it is first used: `procrustes --version` does not wait for PyTorch."""
 
     def __init__(self, **options: Any) -> None:
@@ -48,12 +57,22 @@ def _loaded(verb: str) -> Any:
         raise_again()
 
 
+WELCOME = """Predict missing links in a knowledge graph, in seconds.
+
+Start here: train on the dataset that comes with the package, then ask what a dog is.
+
+    procrustes train
+    procrustes predict runs/wordnet-mini --head dog.n.01 --relation hypernym
+
+Then use your own file, with a head, a relation and a tail on each line.
+
+    procrustes train my-triples.tsv
+"""
+
 app = new_verb(
     cls=Verbs,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Knowledge-graph embeddings in seconds: from a file of triples to ranked answers.\n\n"
-    "Start with `procrustes train`, which needs no data of yours, then `procrustes train my-triples.tsv`.",
+    help=WELCOME,
 )
 
 
@@ -74,7 +93,7 @@ def about(
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; a mistake of the user's ends in one sentence and exit code 2."""
+    """Run the command; a user's mistake ends in one sentence and exit code 2."""
     prepare_streams()
     try:
         app(args=list(arguments) if arguments is not None else None, prog_name="procrustes")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.words import counted, unknown
 
 ROLES = ("head", "relation", "tail")
 # The plainest word first: of `relation` and `label`, the first is meant.
@@ -64,8 +65,8 @@ def wanted_columns(columns: str | Sequence[str | int] | None) -> list[str] | Non
     wanted = [str(each).strip() for each in (columns.split(",") if isinstance(columns, str) else columns)]
     if len(wanted) != 3 or len(set(wanted)) != 3 or "" in wanted:
         raise InputError(
-            f"columns {columns!r}, expected three different ones, those of head, relation and tail; "
-            "try head,relation,tail or, counted from 1, 1,2,3"
+            f"columns {columns!r}, expected three different columns, for head, relation and tail; "
+            "try head,relation,tail or, by number, 1,2,3"
         )
     return wanted
 
@@ -112,21 +113,15 @@ def recognised(names: Sequence[str]) -> list[int] | None:
 def _place(names: Sequence[str], wanted: str, where: str) -> int:
     """Return which column is called so, or has this number."""
     if names.count(wanted) > 1:
-        raise InputError(f"{where}: {names.count(wanted)} columns are called {wanted!r}; give its number, from 1")
+        raise InputError(f"{where}: {names.count(wanted)} columns are called {wanted!r}; give the number of the one you mean, counted from 1")
     if wanted in names:
         return names.index(wanted)
     if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
         return int(wanted) - 1
-    seen = f"no column {wanted!r} among the {len(names)} ({shortened(names)})"
-    raise InputError(f"{where}: {seen}; --columns takes three of these names, or numbers from 1")
+    raise InputError(f"{where}: {unknown('column', wanted, names, most=8)}. Give names, or numbers counted from 1")
 
 
 def shortened(names: Sequence[str], most: int = 8) -> str:
     """Return names as a list that fits a line."""
     shown = [name if len(name) <= 30 else f"{name[:29]}…" for name in names[:most]]
     return ", ".join(shown) + (", …" if len(names) > most else "")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return '1 column', '2 columns', and so on."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

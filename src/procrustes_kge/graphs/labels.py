@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.columns import counted
+
 from procrustes_kge.graphs.contents import RDF_SYNTAXES, decode, file_bytes, suffixes, unpacked
 from procrustes_kge.graphs.delimited import numbered_rows
 from procrustes_kge.graphs.rdf import rdf_labels
+from procrustes_kge.words import counted
 
 
 def read_labels(source: str | Path | Mapping[str, str]) -> dict[str, str]:
@@ -43,7 +44,7 @@ def _from_json(text: str, where: str) -> Iterable[tuple[str, str]]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{where}: not valid JSON ({error}); mend it, or name a file of lines .tsv or .csv") from None
+        raise InputError(f"{where}: not valid JSON ({error}); fix it, or call it .tsv or .csv if it has a line for each name") from None
     if not isinstance(found, dict) or not all(isinstance(label, str) for label in found.values()):
         raise InputError(f'{where}: expected a JSON object of names and labels, such as {{"Q90": "Paris"}}')
     return found.items()
@@ -54,6 +55,6 @@ def _from_lines(text: str, where: str) -> Iterable[tuple[str, str]]:
     for number, row in numbered_rows(text, separator, where):
         if len(row) != 2:
             seen = f"{where}, line {number}: {counted(len(row), 'column')}, expected 2 (name, label)"
-            remedy = "put labels with ',' in them in quotation marks" if len(row) > 2 else "complete or remove the line"
-            raise InputError(f"{seen}; {remedy if separator == ',' or len(row) < 2 else 'remove the others'}")
+            remedy = "put labels that contain ',' in quotation marks" if len(row) > 2 else "complete or remove the line"
+            raise InputError(f"{seen}; {remedy if separator == ',' or len(row) < 2 else 'remove the other columns'}")
         yield row[0], row[1]

@@ -78,6 +78,6 @@ def check_keys(many: int, entities: int, what: str) -> None:
     """Refuse sizes whose numbers many · entities + entity do not fit into 64 bits."""
     if (many + 1) * entities > LARGEST:
         raise InputError(
-            f"{many:,} {what} of {entities:,} entities cannot be numbered, expected a product under {LARGEST:,}; "
+            f"{many:,} {what} of {entities:,} entities are too many, expected a product below {LARGEST:,}; "
             "train on a part of the graph"
         )

@@ -12,7 +12,7 @@ import torch
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs import datasets, formats
-from procrustes_kge.graphs.columns import Columns, counted, wanted_columns
+from procrustes_kge.graphs.columns import Columns, wanted_columns
 from procrustes_kge.graphs.contents import stream_bytes
 from procrustes_kge.graphs.delimited import parse_delimited
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary, split_graph
@@ -20,6 +20,7 @@ from procrustes_kge.graphs.labels import read_labels
 from procrustes_kge.graphs.tables import columns_of
 from procrustes_kge.system.files import scratch_folder
 from procrustes_kge.system.written import put_in_place
+from procrustes_kge.words import counted
 
 FEW_LINES = 10  # of which one may share no name with the others and be a triple all the same
 Reader = Callable[..., Columns]  # of a path
@@ -46,7 +47,7 @@ def read_graph(
     `columns` are those of head, relation and tail, by name or by number from 1, where there are more than three or
     their names are not known. `labels` are readable names to show beside the names: a mapping, or a file of them.
     """
-    readable = read_labels(labels) if labels is not None else None  # its mistakes are told before a long reading
+    readable = read_labels(labels) if labels is not None else None  # an error in it is reported before a long reading
     wanted = wanted_columns(columns)
     read = partial(formats.read_columns, separator=separator, header=header, wanted=wanted)
     divided = _divided(source, read, progress) if isinstance(source, str | os.PathLike) else None
@@ -92,7 +93,7 @@ def _split_files(folder: Path) -> dict[str, Path]:
         if split is None or not file.is_file() or not formats.is_triples_file(file):
             continue
         if split in found:
-            raise InputError(f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one")
+            raise InputError(f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one of them")
         found[split] = file
     if "train" not in found:
         seen = f"found {', '.join(file.name for file in files[:5]) or 'nothing'}"
@@ -124,7 +125,7 @@ def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str]
 
 
 def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str]:
-    """Refuse a first line that is a header by all signs: none of its words are known, but none are used again either.
+    """Refuse a first line that looks like a header: none of its words is known as one, but none occurs again either.
 
     Not one line of the six datasets is so alone. In a graph of a few lines one may well be, and gets a note.
     """
@@ -136,11 +137,11 @@ def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str
         if not len(others) or (others == part[0]).any() or (others[:, [2, 0]] == part[0, [0, 2]]).any():
             continue
         words = ", ".join((column.heads[0], column.relations[0], column.tails[0]))
-        seen = f"{column.doubtful} ({words}): shares no name with the other lines"
+        seen = f"{column.doubtful} ({words}): no other line has any of these names"
         if len(others) >= FEW_LINES:
             remedy = "add --header if it names the columns, or --no-header if it is a triple"
-            raise InputError(f"{seen}, as a header would; {remedy}")
-        notes.append(f"{seen}, but is read as a triple; --header skips it")
+            raise InputError(f"{seen}, so this may be a header; {remedy}")
+        notes.append(f"{seen}, but it is read as a triple; --header skips it")
     return notes
 
 
@@ -165,7 +166,7 @@ def write_graph(graph: Graph, folder: str | Path) -> None:
     broken = next((name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0")), None)
     if broken is not None:
         raise InputError(
-            f"the name {broken!r} holds a tab or line break, or a blank at an end, which these files cannot; "
+            f"the name {broken!r} contains a tab or a line break, or starts or ends with a space: text files cannot hold it; "
             "save as Parquet instead"
         )
     files = {split: Path(folder, f"{split}.txt") for split in SPLITS}
@@ -177,4 +178,4 @@ def write_graph(graph: Graph, folder: str | Path) -> None:
             fresh[file] = scratch / file.name if rows or split == "train" else None
             (scratch / file.name).write_text("".join(lines), encoding="utf-8", newline="")
         Path(folder).mkdir(parents=True, exist_ok=True)
-        put_in_place(fresh, scratch, "choose another folder, or move it away")
+        put_in_place(fresh, scratch, "choose another folder, or move the file away")

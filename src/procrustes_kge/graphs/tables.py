@@ -49,7 +49,7 @@ def _transposed(rows: list[Any], wanted: Sequence[str] | None) -> tuple[list[lis
     expected = "three values (head, relation, tail)" if width == 3 else f"{width} values, as the first row has"
     for row in rows:
         if isinstance(row, str) or not hasattr(row, "__len__") or len(row) != width:
-            remedy = "; columns=(1, 2, 3) takes three of more" if width == 3 else ""
+            remedy = "; to choose among more columns, give columns=(1, 2, 3)" if width == 3 else ""
             raise InputError(f"a row {row!r}, expected {expected}{remedy}")
     places, notes = choose(numbered(width), wanted, "rows")
     return [[row[place] for row in rows] for place in places], notes

@@ -75,7 +75,7 @@ class Meter:
         if self.device.type != "cpu":
             self.gpu = self._attempt(f"energy counter of {self.device}", lambda: GpuCounter(self.device))
         self.machine = self._attempt("energy counter of the processor", RaplCounters)
-        self._attempt("peak memory, which is that of the whole process", restart_peak_memory)
+        self._attempt("peak memory (of the whole process instead)", restart_peak_memory)
         self.cpu_seconds = _cpu_seconds()
         self.started = time.perf_counter()
 
@@ -86,7 +86,7 @@ class Meter:
         counted = self._attempt("energy counter of the processor", self.machine.stop) if self.machine else None
         joules = counted or {"cpu": 0.0, "ram": 0.0}
         if counted and not joules["cpu"]:  # as some virtual machines show
-            self.problems.append("energy counter of the processor: it stands still")
+            self.problems.append("energy counter of the processor: it does not count")
         busy = WATTS_PER_BUSY_CORE * (_cpu_seconds() - self.cpu_seconds)
         cpu = _energy("cpu", joules["cpu"], busy, f"{WATTS_PER_BUSY_CORE:g} W per busy core")
         held = WATTS_PER_GB * peak / 1000 * seconds
@@ -169,7 +169,7 @@ def grid_intensity(grid: str | float | None = None) -> tuple[float, str]:
     except ValueError:
         return _country_intensity(text)
     if not math.isfinite(grams) or grams < 0:
-        raise InputError(f"grid {text}: expected grams of CO2 per kWh, a number from 0 up such as 56")
+        raise InputError(f"grid {text}, expected grams of CO2 per kWh, a number of at least 0 such as 56")
     return grams, "given"
 
 
@@ -189,6 +189,6 @@ def _country_intensity(code: str) -> tuple[float, str]:
             raise InputError(f"grid {code!r}: two letters need the package pycountry; give three, as in FRA") from None
         letters = getattr(pycountry.countries.get(alpha_2=letters), "alpha_3", letters)
     if letters not in countries:
-        expected = "grams of CO2 per kWh (such as 56), an ISO country code (such as FRA or FR) or 'world'"
-        raise InputError(f"grid {code!r} is not known; expected {expected}")
+        expected = "grams of CO2 per kWh (such as 56), an ISO country code (such as FRA or FR) or world"
+        raise InputError(f"unknown grid {code!r}, expected {expected}")
     return float(countries[letters]["carbon_intensity"]), letters

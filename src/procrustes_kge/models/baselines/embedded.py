@@ -27,7 +27,7 @@ ALIGNED = 8
 class ModelOptions:
     """What a model is; settings of training say how it learns. A model adds fields of its own, and checks of them."""
 
-    dim: Annotated[int, "numbers in an entity's vector"] = 200  # as ConvE, TuckER, InteractE and SACN have it
+    dim: Annotated[int, "dimension of the entity vectors"] = 200  # as ConvE, TuckER, InteractE and SACN have it
 
     parts: ClassVar[int | str] = 1  # into how many a vector is cut, or the option that says so
     cut_into: ClassVar[str] = ""  # what they are called
