@@ -16,12 +16,12 @@ def counted(count: int, noun: str) -> str:
 def plural(noun: str) -> str:
     """Return the plural of a regular noun.
 
-    >>> plural("key"), plural("query"), plural("loss")
-    ('keys', 'queries', 'losses')
+    >>> plural("key"), plural("query"), plural("loss"), plural("epoch")
+    ('keys', 'queries', 'losses', 'epochs')
     """
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+    return f"{noun}es" if noun.endswith(("s", "x", "tch", "sh")) else f"{noun}s"
 
 
 def either(words: Iterable[object]) -> str:

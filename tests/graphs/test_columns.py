@@ -109,8 +109,8 @@ def test_a_column_that_is_left_out_may_be_empty(kind, tmp_path):
     ("columns", "seen", "remedy"),
     [
         ("pkg,relation,target", "no column 'pkg'", "package, relation, target"),
-        ("1,2,9", "no column '9'", "numbers from 1"),
-        ("0,1,2", "no column '0'", "numbers from 1"),
+        ("1,2,9", "unknown column '9'", "numbers counted from 1"),
+        ("0,1,2", "unknown column '0'", "numbers counted from 1"),
         ("package,relation", "'package,relation'", "try head,relation,tail"),
         ("package,relation,package", "three different ones", "1,2,3"),
         ((1, 2), "(1, 2)", "1,2,3"),

@@ -373,7 +373,7 @@ def test_splitting_again_adds_to_what_was_set_aside():
 
 @pytest.mark.parametrize(("valid", "test"), [(-0.1, 0.0), (0.0, 1.0), (1.5, 0.0), (0.5, 0.5), (float("nan"), 0.0)])
 def test_shares_out_of_range_are_refused(valid, test):
-    message = f"valid share {valid} and test share {test}, expected two numbers from 0 that sum to under 1"
+    message = f"valid share {valid} and test share {test}, expected two numbers of at least 0 whose sum is below 1"
     assert failure(ROWS, valid=valid, test=test) == message
 
 
@@ -572,9 +572,9 @@ def test_an_entity_that_only_valid_or_test_holds_is_not_seen(tmp_path):
     assert seen == {"a": True, "b": True, "c": True, "v": False, "t": False}
     assert list(graph.relations) == ["r", "s"]
     assert graph.remarks() == [
-        "triples from an entity to itself: 1",
-        "entities in valid or test alone, of which nothing can be learned: 2",
-        "relations in valid or test alone, of which nothing can be learned: 1",
+        "1 triple from an entity to itself",
+        "2 entities in valid or test but not in train, so not learned",
+        "1 relation in valid or test but not in train, so not learned",
     ]
 
 

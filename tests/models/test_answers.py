@@ -36,11 +36,11 @@ def test_of_thousands_of_equal_scores_the_lowest_ids_are_kept(count, kinds, k, s
 
 def test_scores_that_are_no_numbers_are_refused():
     scores = torch.tensor([1.0, float("nan"), 2.0])
-    with pytest.raises(InputError, match=r"scores that are no numbers.*learning rate"):
+    with pytest.raises(InputError, match=r"scores are not numbers.*learning rate"):
         best(scores, 1)
     model, graph = drawn()
     broken = replace(model, vectors=model.vectors * torch.nan)
-    with pytest.raises(InputError, match="scores that are no numbers"):
+    with pytest.raises(InputError, match="scores are not numbers"):
         broken.tails(graph.entities[0], graph.relations[0])
 
 

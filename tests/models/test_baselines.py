@@ -126,7 +126,7 @@ def test_a_dimension_that_does_not_divide_is_refused_in_a_sentence():
 
 
 def test_what_is_no_model_or_belongs_to_another_is_refused():
-    with pytest.raises(InputError, match=r"^unknown model 'rescal', expected transe or .* or ote$"):
+    with pytest.raises(InputError, match=r"^unknown model 'rescal'\. Known: transe, .*, ote$"):
         build("rescal", GRAPH, BASELINES["transe"].Options())
     with pytest.raises(InputError, match=r"^complex with DistMult.Options, expected ComplEx.Options"):
         build("complex", GRAPH, BASELINES["distmult"].Options())

@@ -368,4 +368,4 @@ def test_a_moment_is_about_a_second():
 def test_a_plan_speaks_english():
     assert "batch 512, no negatives" in str(Plan(EVERY["none"], 1.0, 1e9))
     assert "batch 512, 50 negatives" in str(Plan(EVERY["some"], 1.0, 1e9))
-    assert "batch all, all negatives" in str(Plan(EVERY["full"], 1.0, 1e9))
+    assert "full batch, all negatives" in str(Plan(EVERY["full"], 1.0, 1e9))

@@ -33,7 +33,7 @@ CONFLICTS = [
     ({"dim": 1980, "groups": 2}, "dimension", "1980 does not divide into 2 groups", "try 1960 or 2000"),
     ({"negatives": "none"}, "softmax loss", "none negatives", "the squared loss is the one"),
     ({"negatives": "none", "loss": "sigmoid"}, "sigmoid loss", "none negatives", "the squared loss is the one"),
-    ({"loss": "squared"}, "squared loss", "all negatives", "the squared loss is the one that has none"),
+    ({"loss": "squared"}, "squared loss", "negatives all", "try --negatives none"),
     ({"loss": "squared", "negatives": 5}, "squared loss", "5 negatives", "the squared loss is the one that has none"),
     ({"loss": "sigmoid"}, "sigmoid loss", "all negatives", "give --negatives a number such as 128"),
     ({"loss": "squared", "negatives": "none"}, "lengths", "free", "try --lengths unit"),

@@ -79,15 +79,15 @@ def test_every_setting_of_training_is_read_by_it():
         ("transe", {"margin": 2.0}, "margin", "softmax", "try --loss sigmoid or margin"),
         ("rotate", {"loss_margin": 2.0}, "loss margin", "sigmoid loss", "it is for --loss margin"),
         ("distmult", {"shared_negatives": True}, "shared negatives", "all", "try --negatives 1024"),
-        ("rotate", {"regulariser": "n3"}, "regulariser n3", "regularisation 0", "give a --regularisation such as 0.05"),
+        ("rotate", {"regulariser": "n3"}, "regulariser n3", "regularisation 0", "add a weight, such as --regularisation 0.05"),
         (
             "complex",
             {"regulariser": "n2", "regularisation": 0.0},
             "regulariser n2",
             "regularisation 0",
-            "give a --regularisation",
+            "such as --regularisation",
         ),
-        ("rotate", {"regularisation": 0.1}, "regularisation", 0.1, "give a --regulariser such as n3"),
+        ("rotate", {"regularisation": 0.1}, "regularisation", 0.1, "add --regulariser n3"),
     ],
 )
 def test_a_change_that_would_change_nothing_is_refused(name, changes, setting, seen, remedy):
@@ -147,7 +147,7 @@ def test_what_a_recipe_alone_wanted_gives_way_to_what_is_asked_for(name, many_re
             "--adversarial-temperature 0",
         ),
         ({"negatives": 7, "label_smoothing": 0.1}, "label smoothing", "7 negatives", "all or kvsall"),
-        ({"negatives": "all", "loss": "sigmoid"}, "sigmoid loss", "all negatives", "try --loss softmax"),
+        ({"negatives": "all", "loss": "sigmoid"}, "sigmoid loss", "negatives all", "try --loss softmax"),
         ({"negatives": "all", "shared_negatives": True}, "shared negatives", "all", "try --negatives 1024"),
         ({"negatives": 9}, "9 negatives", "9 entities", "try at most 8"),
     ],

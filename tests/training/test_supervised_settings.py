@@ -11,9 +11,9 @@ from toys import small_settings
 
 DRAWN = {"negatives": 5, "loss": "sigmoid"}
 WRONG = {  # the setting, the value seen, a remedy
-    "nobody": ({"name": "nobody"}, "model", "'nobody'", "expected transe or distmult or"),
+    "nobody": ({"name": "nobody"}, "model", "'nobody'", "Known: transe, distmult"),
     "no negatives": ({"negatives": 0}, "negatives", 0, "expected all or kvsall or a whole number of at least 1"),
-    "all, sigmoid": ({"loss": "sigmoid"}, "sigmoid loss", "all negatives", "try --loss softmax, or --negatives kvsall"),
+    "all, sigmoid": ({"loss": "sigmoid"}, "sigmoid loss", "negatives all", "try --loss softmax, --negatives kvsall"),
     "kvsall, margin": ({"negatives": "kvsall", "loss": "margin"}, "margin loss", "kvsall", "give --negatives a number"),
     "smoothed": ({"negatives": 5, "label_smoothing": 0.1}, "label smoothing", "5 negatives", "all or kvsall"),
     "focused": ({"adversarial_temperature": 1.0}, "adversarial temperature", "", "try --adversarial-temperature 0, or"),

@@ -1,15 +1,18 @@
-"""The paper's Table 2 with our figures: every recipe on two benchmarks, a JSON file per row.
+"""The paper's Table 2 with our results: every recipe on two benchmarks, a JSON file per row.
 
     rows ─filled→ folder/RECIPE-DATASET.json ─read_line→ lines ─as_text, as_markdown→ table
 
-A row that is there is not trained again, so a table that was interrupted goes on where it was.
+A row that has a file is not trained again, so a table that was interrupted continues where it stopped. `results.json`
+holds the results that come with the package, which `scripts/check_results.py` keeps in step with benchmarks/results.
 """
 
 import gc
+import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
+from importlib import resources
 from itertools import groupby
 from math import isfinite
 from pathlib import Path
@@ -29,11 +32,13 @@ from procrustes_kge.system.files import read_json, scratch_folder, write_json_at
 from procrustes_kge.system.memory import is_out_of_memory
 from procrustes_kge.training.baseline_recipes import PUBLISHED
 from procrustes_kge.training.recipes import OWN, Settings, recipe
+from procrustes_kge.words import counted, either, listed, unknown
 
 SEEDS = 3  # of our own recipes; a baseline has one
 NEAR = 0.01  # how far an MRR may be from the paper's without a mark
 MARK, MISSING = "*", "–"
 PROTOCOLS = {"paper": "paper's protocol"}  # recipes of a model beside the one of its own name
+SHIPPED = resources.files("procrustes_kge.bench") / "results.json"
 COLUMNS = ("MRR", "H@1", "H@3", "H@10", "seconds", "g CO2", "paper: MRR", "minutes", "g CO2")
 
 
@@ -77,7 +82,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Figures:
-    """What came out of a row: means over its seeds, of both sides of the test triples."""
+    """The results of a row: means over its seeds, for both sides of the test triples."""
 
     mrr: float
     hits_at_1: float
@@ -96,13 +101,13 @@ class Figures:
         keys = ("mrr", "hits@1", "hits@3", "hits@10", "seconds", "g_co2", "epochs")
         found = {key.replace("@", "_at_"): mean(each[key] for each in every) for key in keys}
         if not all(map(isfinite, found.values())):
-            raise ValueError("one of them is no number")
+            raise ValueError("one of them is not a number")
         return cls(**found, seeds=len(runs), device=str(runs[0]["device"]))
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row with its figures, or without them where it has not been trained or could not be."""
+    """A row with its results, or without them if it has not been trained or training failed."""
 
     row: Row
     figures: Figures | None = None
@@ -141,8 +146,8 @@ class Line:
         found = self.figures
         if found is None:
             return f"{self.row.name:<24}{f'not trained: {self.problem}' if self.problem else 'not trained'}"
-        many = f"{found.seeds} seeds, " if found.seeds > 1 else ""
-        cost = f"{found.epochs:.0f} epochs in {found.seconds:,.1f} s   {grams(found.g_co2)} g CO2"
+        many = f"{counted(found.seeds, 'seed')}, " if found.seeds > 1 else ""
+        cost = f"{counted(round(found.epochs), 'epoch')} in {found.seconds:,.1f} s   {grams(found.g_co2)} g CO2"
         return f"{self.row.name:<24}MRR {figure(found.mrr)}   {many}{cost}"
 
 
@@ -163,10 +168,7 @@ def table_rows(only: Sequence[str] = ()) -> list[Row]:
     rows = [Row(name, dataset) for dataset in DATASETS for name in names]
     for word in only:
         if not any(row.is_meant(word) for row in rows):
-            raise InputError(
-                f"unknown row {word!r}, expected a dataset ({' or '.join(DATASETS)}), a recipe "
-                f"({' or '.join(names)}), or both, such as {rows[0].name}"
-            )
+            raise InputError(f"{unknown('row', word, [*DATASETS, *names])}, or both together, such as {rows[0].name}")
     return [row for row in rows if not only or any(map(row.is_meant, only))]
 
 
@@ -184,10 +186,22 @@ def read_line(row: Row, folder: Path) -> Line:
         runs = read_json(file)["runs"]
         found = sorted({f"{run['recipe']} on {run['dataset']}" for run in runs})
         if found != [f"{row.recipe} on {row.dataset}"]:
-            raise ValueError(f"it is of {' and '.join(found) or 'nothing'}")
+            raise ValueError(f"it is of {listed(found or ['nothing'])}")
         return Line(row, Figures.of(runs))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise InputError(f"{file}: holds no figures of a row ({error}); remove it to train the row again") from error
+        raise InputError(f"{file}: has no results of this row ({error}); delete it to train the row again") from error
+
+
+def shipped_line(row: Row) -> Line:
+    """Return a row with the results that come with the package."""
+    found = _shipped().get(row.name)
+    return Line(row, Figures(**found) if found else None)
+
+
+@cache
+def _shipped() -> dict[str, dict[str, Any]]:
+    content: dict[str, dict[str, Any]] = json.loads(SHIPPED.read_text(encoding="utf-8"))
+    return content
 
 
 def filled(
@@ -198,7 +212,7 @@ def filled(
     read: Callable[[str], Graph] = read_graph,
     watcher: Watcher | None = None,
 ) -> Iterator[Line]:
-    """Train rows one after another, write each as soon as it is done, and yield it; one that fails says why."""
+    """Train rows one after another, write and yield each as soon as it is done; failed rows are reported, the rest go on."""
     choose_device(device)
     with scratch_folder(folder / "row"):  # a folder that cannot be written is an error before anything is trained
         pass
@@ -223,7 +237,7 @@ def repeated(
 ) -> list[dict[str, Any]]:
     """Train a recipe with some seeds and return their reports.
 
-    An epoch is trained before: what a process loads and a machine compiles once is not counted.
+    One epoch is trained first and not timed: what a process loads or compiles only once does not count.
     """
     settings = recipe(name, graph, device, **changes)
     (watcher or Watcher()).learn(graph, replace(settings, epochs=1), None)
@@ -276,7 +290,7 @@ def _parts(lines: Iterable[Line], shown: Callable[[list[list[str]]], Iterable[st
     if any(line.figures is None for line in lines):
         notes.append(f"{MISSING} not trained yet.")
     if devices := sorted({line.figures.device for line in lines if line.figures}):
-        notes.append(f"Trained on {' or '.join(devices)}; the paper's minutes and grams are of a GTX 1080 Ti.")
+        notes.append(f"Trained on {either(devices)}; the paper's minutes and grams are for a GTX 1080 Ti.")
     parts = [
         shown([[DATASETS[dataset], *COLUMNS], *(line.cells() for line in some)])
         for dataset, some in groupby(lines, key=lambda line: line.row.dataset)

@@ -45,7 +45,7 @@ def export_run(
         found = kind or SUFFIXES[path.suffix.lower()]
         print_json({"what": what, "format": found, "files": written, "shape": [count, *shape]})
     elif what == "entities":
-        print(f"wrote  {', '.join(written)}   {counted(count, 'vector')} of {counted(shape[0], 'dimension')}")
+        print(f"wrote  {', '.join(written)}   {counted(count, 'vector')} of dimension {shape[0]:,}")
     else:
         each = ", ".join(f"{name.replace('_', ' ')} {' × '.join(map(str, own))}" for name, (_, *own) in shapes.items())
         print(f"wrote  {', '.join(written)}   {counted(count, 'relation')}: {each}")

@@ -5,7 +5,7 @@ A docstring is the text of its page; lines indented by four are shown as they ar
 
 import re
 from inspect import cleandoc
-from typing import Any
+from typing import Any, no_type_check
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -97,6 +97,7 @@ class Group(Page, TyperGroup):
     """A group of commands with such a page."""
 
 
+@no_type_check  # typer asks for this type, and passes a context of the parent class
 def show_everything(context: typer.Context, wanted: bool) -> bool:
     """Print the page with all flags, and leave."""
     if wanted:

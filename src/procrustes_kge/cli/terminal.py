@@ -59,7 +59,7 @@ class TerminalWatcher(Watcher):
     def learn(self, graph: Graph, settings: Settings, report: Report | None = None) -> Learned[Model]:
         """Train, with a bar that shows epochs, loss, validation MRR and the time left."""
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
-        columns = TextColumn("training"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left")
+        columns = TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left")
         with progress_bar(*columns) as bar:
             task = bar.add_task("", total=None, epoch=0, epochs=settings.epochs, figures="")
 

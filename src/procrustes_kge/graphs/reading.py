@@ -166,7 +166,7 @@ def write_graph(graph: Graph, folder: str | Path) -> None:
     broken = next((name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0")), None)
     if broken is not None:
         raise InputError(
-            f"the name {broken!r} contains a tab or a line break, or starts or ends with a space: text files cannot hold it; "
+            f"the name {broken!r} has a tab or a line break in it, or a space at an end, which these files cannot hold; "
             "save as Parquet instead"
         )
     files = {split: Path(folder, f"{split}.txt") for split in SPLITS}

@@ -10,7 +10,7 @@ from procrustes_kge.training.timekeeping import parse_changes
 from procrustes_kge.validation import check_range, check_whole
 from procrustes_kge.words import counted
 
-_NEGATIVES = {"all": "all entities as negatives", "none": "no negatives", "kvsall": "KvsAll"}
+_NEGATIVES = {"all": "all negatives", "none": "no negatives", "kvsall": "KvsAll"}
 
 
 def spoken_sizes(batch: int | str, negatives: int | str) -> str:

@@ -90,7 +90,7 @@ class TrainSettings(Schedule):
 
     def __str__(self) -> str:
         most = "up to " if self.patience else ""
-        return f"dim {self.dim:,}, {most}{counted(self.epochs, 'epoch')}, {spoken_sizes(self.batch, self.negatives)}"
+        return f"{self.dim:,} numbers, {most}{counted(self.epochs, 'epoch')}, {spoken_sizes(self.batch, self.negatives)}"
 
 
 OF_TRAINING = frozenset(field.name for field in fields(TrainSettings)) - {"model", "options"}
