@@ -78,7 +78,7 @@ def test_a_baseline_that_runs_out_of_memory_is_reported_in_a_sentence(refused, m
 
     monkeypatch.setattr("procrustes_kge.training.supervised.build", without_memory)
     ask = ("train", "ring.tsv", "--model", "complex", "--dim", 20, "--device", "cpu")
-    refused(*ask, described=True, setting="out of memory", seen="40 entities of ring", remedy="a smaller --dim")
+    refused(*ask, described=True, setting="ran out of memory", seen="40 entities of ring", remedy="a smaller --dim")
 
 
 def test_a_model_that_is_added_is_trained_by_its_name(procrustes, monkeypatch):

@@ -103,7 +103,7 @@ def test_damage_is_said_with_the_folder_and_what_to_do(kind, folder):
         (edit_tensors(MODEL, scales=lambda table: table[..., :1]), r"scales of shape \(16, 4, 1\), expected"),
         (edit_tensors(MODEL, translations=None), "'translations' is missing"),
         (edit_settings(method="fit"), "a setting '[a-z_]+', which this version does not know"),
-        (edit_settings(settings={"crowd": 3.0}), r"\(crowd 3.0, expected a number from 0 up to 2\)"),
+        (edit_settings(settings={"crowd": 3.0}), r"\(crowd 3.0, expected a number from 0 to 2\)"),
         (edit_settings(settings={"loss": "squared"}), "squared loss with negatives all: the squared loss alone uses none"),
     ],
     ids=["half the scales", "narrow scales", "no translations", "another method", "absurd crowd", "absurd loss"],

@@ -222,7 +222,7 @@ def test_where_memory_runs_out_training_goes_on_with_fewer_queries_at_once(monke
     graph, settings = rotated_graph(), small(way, dropout=0.0, epochs=4)
     wanted = run(Contrastive, graph, replace(settings, chunk=chunks[-1]))
     calls = out_of_memory(monkeypatch, *failing)
-    with pytest.warns(RuntimeWarning, match="out of memory; training goes on with") as caught:
+    with pytest.warns(RuntimeWarning, match="out of memory: training continues with") as caught:
         found = run(Contrastive, graph, settings)
     for warning, chunk in zip(caught, chunks, strict=True):
         assert f"with {chunk} queries at once" in str(warning.message)

@@ -259,9 +259,9 @@ def test_all_epochs_are_trained_where_no_triple_can_stand_in():
 
 
 def test_a_table_that_no_memory_holds_is_refused():
-    with pytest.raises(InputError, match=r"out of memory for training on 60 entities .* try a smaller --dim"):
+    with pytest.raises(InputError, match=r"out of memory while training on 60 entities .* try a smaller --dim"):
         fit(rotated_graph(), FitSettings(dim=10**15, device="cpu"))
-    with pytest.raises(InputError, match=r"out of memory for training on 60 entities .* try a smaller --dim"):
+    with pytest.raises(InputError, match=r"out of memory while training on 60 entities .* try a smaller --dim"):
         fit(rotated_graph(), FitSettings(dim=10**18, device="cpu"))
     with pytest.raises(InputError, match=r"dim 10+, expected a whole number of at most"):
         FitSettings(dim=10**19, device="cpu")

@@ -22,10 +22,10 @@ WRONG = {  # the setting, the value seen, a remedy
     "subsampled": ({"negatives": "kvsall", "subsampling": True}, "subsampling", "kvsall", "try --no-subsampling"),
     "sees all": ({"name": "a2n", "negatives": "kvsall"}, "a2n", "all answers of a query", "try --negatives all"),
     "loss margin": ({"negatives": 5, "loss": "margin", "loss_margin": -1.0}, "loss margin", -1.0, "a number from 0"),
-    "average": ({"weight_average": 1.0}, "weight average", 1.0, "expected a number from 0 up to 0.99"),
+    "average": ({"weight_average": 1.0}, "weight average", 1.0, "expected a number from 0 to 0.99"),
     "decay": ({"learning_rate_decay": 0.0}, "learning rate decay", 0.0, "expected a number above 0"),
     "batch": ({"batch": 0}, "batch", 0, "expected full or a whole number of at least 1"),
-    "option": ({"query_dropout": 1.0}, "query dropout", 1.0, "expected a number from 0 up to 0.99"),
+    "option": ({"query_dropout": 1.0}, "query dropout", 1.0, "expected a number from 0 to 0.99"),
 }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def exported_tables(model: Model, what: str) -> dict[str, np.ndarray]:
     at c ∘ (h Q) + b; a head at c ∘ (t Qᵀ) + b with the inverse c and b. A baseline has vectors for each of the two.
     """
     if what not in WHAT:
-        raise InputError(unknown("choice of what to export", what, WHAT))
+        raise InputError(unknown("kind of export", what, WHAT))
     if what == "entities":
         return {"vector": model.table.cpu().numpy()}
     if isinstance(model, TrainedBaseline):

@@ -30,7 +30,7 @@ def explain_out_of_memory(what: str, instead: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         where, elsewhere = ("the GPU", ", or --device cpu") if _gpu_is_full(error) else ("this machine", "")
-        raise InputError(f"{where} is out of memory: {what} does not fit; try {instead}{elsewhere}") from None
+        raise InputError(f"{where} ran out of memory while {what}; try {instead}{elsewhere}") from None
 
 
 def shrinking(work: Callable[[int], Result], size: int, least: int = 1) -> tuple[Result, int]:
