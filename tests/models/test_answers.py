@@ -120,9 +120,9 @@ def test_as_many_answers_as_asked_for_or_as_there_are(name):
 @pytest.mark.parametrize("k", [0, -1])
 def test_fewer_than_one_answer_is_refused(k):
     model, graph = made("planted")
-    with pytest.raises(InputError, match=f"{k} answers asked for, expected at least 1"):
+    with pytest.raises(InputError, match=f"k {k}, expected a whole number of at least 1"):
         model.tails(graph.entities[0], graph.relations[0], k)
-    with pytest.raises(InputError, match="expected at least 1"):
+    with pytest.raises(InputError, match="expected a whole number of at least 1"):
         model.heads(graph.relations[0], graph.entities[0], k)
 
 
@@ -141,7 +141,7 @@ def test_a_label_of_several_entities_is_refused_with_their_names():
     model, graph = made("planted")
     names = list(graph.entities)
     shared = replace(model, entities=Vocabulary(names, "entity", dict.fromkeys(names[:2], "twin")))
-    with pytest.raises(InputError, match=f"'twin' is the label of 2 names: '{names[0]}', '{names[1]}'"):
+    with pytest.raises(InputError, match=f"'twin' is the label of 2 names; give one of them: '{names[0]}', '{names[1]}'"):
         shared.tails("twin", graph.relations[0])
 
 

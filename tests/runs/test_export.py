@@ -214,7 +214,7 @@ def test_relations_of_a_baseline_are_vectors_for_both_directions(name, tmp_path)
 def test_word2vec_has_no_place_for_matrices(named, tmp_path):
     with pytest.raises(InputError, match=r"word2vec holds one vector per name, .* more \(rotation\); use parquet"):
         export(named, tmp_path / "r.vec", what="relations")
-    with pytest.raises(InputError, match="'rotations'. Did you mean relations\? Known: entities, relations"):
+    with pytest.raises(InputError, match=r"'rotations'. Did you mean relations\? Known: entities, relations"):
         export(named, tmp_path / "r.npy", what="rotations")
 
 

@@ -280,8 +280,8 @@ MISTAKES = [
     ({"learning_rate": 0.0}, "learning rate 0.0, expected"),
     ({"learning_rate": math.nan}, "learning rate nan, expected"),
     ({"learning_rate": math.inf}, "learning rate inf, expected"),
-    ({"loss": "hinge"}, "unknown loss 'hinge', expected squared or norm"),
-    ({"optimiser": "sgd"}, "unknown optimiser 'sgd', expected turn or adam"),
+    ({"loss": "hinge"}, "unknown loss 'hinge'. Known: squared, norm"),
+    ({"optimiser": "sgd"}, "unknown optimiser 'sgd'. Known: turn, adam"),
 ]
 
 
@@ -305,7 +305,7 @@ def test_settings_are_checked_when_they_are_made():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_a_gpu_that_is_not_there_is_missed(device):
-    with pytest.raises(InputError, match=f"device '{device}' asked for, but PyTorch .* sees no GPU; try --device cpu"):
+    with pytest.raises(InputError, match=f"device '{device}', but PyTorch .* sees no GPU; try --device cpu"):
         fit(rotated_graph(), small(device=device))
 
 

@@ -232,7 +232,7 @@ def test_one_entity_is_refused():
         test=NO_TRIPLES,
     )
     refused(
-        lambda: train(alone, small_settings()), setting="random", seen="one entity", remedy="nothing to tell it from"
+        lambda: train(alone, small_settings()), setting="random", seen="1 entity", remedy="expected at least 2"
     )
 
 
