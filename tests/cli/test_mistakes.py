@@ -119,6 +119,7 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     "no time": (training("--time", "0s"), "time", "'0s'", TIME),
     "time empty": (training("--time", ""), "time", "''", TIME),
     "memory without sense": (training("--memory", "lots"), "memory", "'lots'", MEMORY),
+    "memory without a unit": (training("--memory", "4"), "memory", "4 bytes", "did you mean 4GB?"),
     "memory negative": (training("--memory", "-4GB"), "memory", "'-4GB'", MEMORY),
     "no memory": (training("--memory", "0"), "memory", "'0'", MEMORY),
     "a setting of other recipes": (

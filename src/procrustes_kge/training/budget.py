@@ -27,6 +27,7 @@ from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import at_work
 from procrustes_kge.training.recipes import OwnSettings, changed
 from procrustes_kge.training.schedule import spoken_sizes
+from procrustes_kge.words import counted
 
 FEWEST_EPOCHS = {ContrastSettings: 10, FitSettings: 30}  # before vectors are made shorter instead
 SHORTEST = 100  # numbers in a vector: with fewer, more epochs gain less than they cost
@@ -34,6 +35,7 @@ AIM = 0.8  # of the time asked for: machines are not always as fast as when they
 TOGETHER = 10  # segments that are timed together on a GPU
 WARM_UP = 4  # calls; a rotation moves at every fourth step
 PATIENCE = 2.0  # seconds, for warming up and for timing: long steps need few calls
+LEAST_MEMORY = 1e6  # bytes; with fewer, a unit was forgotten
 PROGRAM = 450e6  # bytes that Python and PyTorch take before anything is trained
 _TIMES = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _SIZES = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
@@ -50,7 +52,7 @@ class Plan:
     def __str__(self) -> str:
         settings = self.settings
         most = "" if isinstance(settings, ContrastSettings) else "up to "
-        parts = [f"{settings.dim:,} numbers in segments of {settings.segment}", f"{most}{settings.epochs:,} epochs"]
+        parts = [f"{settings.dim:,} numbers in segments of {settings.segment}", f"{most}{counted(settings.epochs, 'epoch')}"]
         if isinstance(settings, ContrastSettings):
             parts.append(spoken_sizes(settings.batch, settings.negatives))
         return f"{', '.join(parts)}: about {max(1, round(self.seconds)):,} s and {self.memory / 1e9:.1f} GB"
@@ -71,7 +73,11 @@ def parse_size(text: str) -> float:
     >>> parse_size("4GB")
     4000000000.0
     """
-    return _parse(text, _SIZES, "memory", "4GB or 500MB")
+    found, number = _parse(text, _SIZES, "memory", "4GB or 500MB"), text.strip()
+    if found < LEAST_MEMORY and not number[-1].isalpha():
+        seen = counted(int(found), "byte") if found.is_integer() else f"{number} bytes"
+        raise InputError(f"memory {text!r}: {seen}; did you mean {number}{'GB' if found < 1000 else 'MB'}?")
+    return found
 
 
 def _parse(text: str, units: dict[str, float], name: str, examples: str) -> float:
