@@ -51,7 +51,9 @@ def table_problems(pages: tuple[Path, ...] = PAGES, write: bool = False) -> Iter
         yield f"the table `{name}` is on no page; add <!-- {name} --> and <!-- /{name} --> to one, or remove it"
 
 
-def shipped_problems(write: bool = False, results: Path = result_files.RESULTS, file: Path | None = None) -> Iterator[str]:
+def shipped_problems(
+    write: bool = False, results: Path = result_files.RESULTS, file: Path | None = None
+) -> Iterator[str]:
     """Compare the results that come with the package with the result files of the table's rows."""
     file = file or Path(str(SHIPPED))
     figures = {row.name: read_line(row, results).figures for row in table_rows()}

@@ -64,7 +64,12 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     "separator unknown": (training("--separator", "=>"), "separator", "'=>'", "use tab, comma, space"),
     "separator of no use": (training("--separator", "pipe"), "ring.tsv, line 1", "1 column", "expected 3"),
     "empty file": (bad_file("bad.tsv", b""), "bad.tsv", "no triples", "expected a head, a relation and a tail"),
-    "binary file": (bad_file("bad.tsv", b"\x7fELF\x00\x01"), "bad.tsv", "looks binary", "expected text; if it has another format"),
+    "binary file": (
+        bad_file("bad.tsv", b"\x7fELF\x00\x01"),
+        "bad.tsv",
+        "looks binary",
+        "expected text; if it has another format",
+    ),
     "bad UTF-8": (bad_file("bad.tsv", b"a\tr\tb\nZ\xfcrich\tr\tb\n"), "bad.tsv, line 2", "(0xfc)", "not UTF-8"),
     "broken gzip": (bad_file("bad.tsv.gz", b"\x1f\x8b\x08junk"), "bad.tsv.gz", "broken or truncated", ""),
     "no such file": (lambda here: ["train", "nothing.tsv"], "nothing.tsv", "no such file", "`procrustes data` lists"),
@@ -84,7 +89,12 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     "labels missing": (training("--labels", "gone.tsv"), "gone.tsv", "cannot be read", "check its name"),
     "labels of others": (training("--labels", "ring.tsv"), "ring.tsv, line 1", "3 columns", "expected 2 (name, label)"),
     # Datasets.
-    "unknown dataset": (lambda here: ["train", "wn18r"], "dataset", "'wn18r'", "Did you mean wn18rr? Known: wordnet-mini, wn18rr"),
+    "unknown dataset": (
+        lambda here: ["train", "wn18r"],
+        "dataset",
+        "'wn18r'",
+        "Did you mean wn18rr? Known: wordnet-mini, wn18rr",
+    ),
     "dataset with a path": (
         lambda here: ["train", "data/wn18rr"],
         "file or folder",

@@ -167,7 +167,9 @@ def test_separators_headers_and_packing(procrustes):
     printed = procrustes("train", "ring.csv.gz", "--separator", "|", *TINY)
     assert printed.startswith("ring   40 entities · 2 relations · 80 triples\n  1 header line skipped")
     printed = procrustes("train", "ring.csv.gz", "--separator", "|", "--no-header", *TINY)
-    assert printed.startswith("ring   42 entities · 3 relations · 81 triples\n  1 relation with a single training triple")
+    assert printed.startswith(
+        "ring   42 entities · 3 relations · 81 triples\n  1 relation with a single training triple"
+    )
 
 
 def test_shares_set_triples_aside(procrustes):

@@ -236,8 +236,8 @@ WRONG = {
     "no rows of numpy": (np.empty((0, 3)), "frame: holds no triples"),
     "no rows of pandas": (pandas.DataFrame(columns=["h", "r", "t"]), "frame: holds no triples"),
     "no rows of polars": (polars.DataFrame(schema=["h", "r", "t"]), "frame: holds no triples"),
-    "nothing": (None, "None given, expected a name, a path, a frame, or rows of (head, relation, tail)"),
-    "one number": (np.array(5), "array(5) given, expected a name, a path"),
+    "nothing": (None, "got None, expected a name, a path, a frame, or rows of (head, relation, tail)"),
+    "one number": (np.array(5), "got array(5), expected a name, a path"),
 }
 
 
@@ -316,7 +316,10 @@ def test_splitting_loses_nothing_and_leaves_nothing_unseen(rows, pair, seed):
     assert all(one <= other for one, other in zip(given, wanted, strict=True))
     told = [note for note in graph.notes if "set aside" in note]
     assert len(told) == (given != wanted)
-    assert all(f"{counted(sum(given), 'triple')} set aside for valid and test instead of {sum(wanted)}:" in note for note in told)
+    assert all(
+        f"{counted(sum(given), 'triple')} set aside for valid and test instead of {sum(wanted)}:" in note
+        for note in told
+    )
 
 
 def dense(entities=20):

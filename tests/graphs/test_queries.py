@@ -82,9 +82,7 @@ def test_short_integers_do_not_overflow(case):
 
 @pytest.mark.parametrize(("many", "entities"), [(2**40, 2**23), (2**63, 1), (1, 2**62)])
 def test_sizes_that_no_64_bits_can_number_are_refused(many, entities):
-    with pytest.raises(
-        InputError, match=f"{counted(many, 'query')} and {counted(entities, 'entity')}, expected .*; "
-    ):
+    with pytest.raises(InputError, match=f"{counted(many, 'query')} and {counted(entities, 'entity')}, expected .*; "):
         check_keys(many, entities, "query")
     check_keys(many // 4, entities, "query")
 

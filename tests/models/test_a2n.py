@@ -183,7 +183,9 @@ def test_a2n_refuses_a_graph_of_more_edges_than_64_bits_number(entities, relatio
     if last < 2**63:
         check_edges_countable(entities, relations)
     else:
-        with pytest.raises(InputError, match=f"^{counted(entities, 'entity')} and {counted(relations, 'relation')} .*; try another"):
+        with pytest.raises(
+            InputError, match=f"^{counted(entities, 'entity')} and {counted(relations, 'relation')} .*; try another"
+        ):
             check_edges_countable(entities, relations)
 
 

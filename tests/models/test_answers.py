@@ -141,7 +141,9 @@ def test_a_label_of_several_entities_is_refused_with_their_names():
     model, graph = made("planted")
     names = list(graph.entities)
     shared = replace(model, entities=Vocabulary(names, "entity", dict.fromkeys(names[:2], "twin")))
-    with pytest.raises(InputError, match=f"'twin' is the label of 2 names; give one of them: '{names[0]}', '{names[1]}'"):
+    with pytest.raises(
+        InputError, match=f"'twin' is the label of 2 names; give one of them: '{names[0]}', '{names[1]}'"
+    ):
         shared.tails("twin", graph.relations[0])
 
 

@@ -102,7 +102,11 @@ def test_exports_that_cannot_be_are_refused_and_nothing_is_touched(named, tmp_pa
         (tmp_path / "nowhere" / "x.npy", "npy", "nowhere: no such folder to write x.npy into"),
         (tmp_path / "train.txt" / "x.npy", "npy", r"train\.txt: no such folder to write x\.npy into"),
         (tmp_path / "folder", "parquet", "folder: is a folder, expected the name of a file; try .*vectors"),
-        (tmp_path / "x.txt", "npy", r"x\.txt: the names go into a \.txt file .*; give the vectors a name that ends in \.npy"),
+        (
+            tmp_path / "x.txt",
+            "npy",
+            r"x\.txt: the names go into a \.txt file .*; give the vectors a name that ends in \.npy",
+        ),
         (tmp_path / "train.npy", "npy", r"train\.txt: goes with train\.npy, but is there already"),
         (tmp_path / ("x" * 300), "npy", r"cannot be written \(File name too long\)"),
     ]

@@ -42,7 +42,10 @@ def test_a_tensor_larger_than_any_machine_is_out_of_memory():
 @pytest.mark.parametrize("error", [*GPU_IS_FULL, *CPU_IS_FULL])
 def test_the_sentence_names_what_did_not_fit_and_a_remedy(error):
     sentence = "ran out of memory while drawing vectors; try a smaller --dim"
-    with pytest.raises(InputError, match=sentence) as caught, explain_out_of_memory("drawing vectors", "a smaller --dim"):
+    with (
+        pytest.raises(InputError, match=sentence) as caught,
+        explain_out_of_memory("drawing vectors", "a smaller --dim"),
+    ):
         raise error
     assert ("--device cpu" in str(caught.value)) == (error in GPU_IS_FULL)
 

@@ -60,7 +60,12 @@ def test_vectors_of_another_size_have_fewer_groups_rather_than_smaller_ones(dim,
 )
 def test_a_setting_that_a_recipe_does_not_have_is_refused_with_those_that_have_it(name, change, remedy):
     *_, setting = change
-    refused(lambda: recipe(name, None, "cpu", **change), setting=setting.replace("_", " ") if "try" in remedy else setting, seen=name, remedy=remedy)
+    refused(
+        lambda: recipe(name, None, "cpu", **change),
+        setting=setting.replace("_", " ") if "try" in remedy else setting,
+        seen=name,
+        remedy=remedy,
+    )
 
 
 def test_every_setting_of_training_is_read_by_it():
@@ -79,7 +84,13 @@ def test_every_setting_of_training_is_read_by_it():
         ("transe", {"margin": 2.0}, "margin", "softmax", "try --loss sigmoid or margin"),
         ("rotate", {"loss_margin": 2.0}, "loss margin", "sigmoid loss", "it is for --loss margin"),
         ("distmult", {"shared_negatives": True}, "shared negatives", "all", "try --negatives 1024"),
-        ("rotate", {"regulariser": "n3"}, "regulariser n3", "regularisation 0", "add a weight, such as --regularisation 0.05"),
+        (
+            "rotate",
+            {"regulariser": "n3"},
+            "regulariser n3",
+            "regularisation 0",
+            "add a weight, such as --regularisation 0.05",
+        ),
         (
             "complex",
             {"regulariser": "n2", "regularisation": 0.0},

@@ -14,7 +14,7 @@ WRONG = {  # the setting, the value seen, a remedy
     "nobody": ({"name": "nobody"}, "model", "'nobody'", "Known: transe, distmult"),
     "no negatives": ({"negatives": 0}, "negatives", 0, "expected all, kvsall or a whole number of at least 1"),
     "all, sigmoid": ({"loss": "sigmoid"}, "sigmoid loss", "negatives all", "try --loss softmax, --negatives kvsall"),
-    "kvsall, margin": ({"negatives": "kvsall", "loss": "margin"}, "margin loss", "kvsall", "give a number, such as --negatives"),
+    "kvsall, margin": ({"negatives": "kvsall", "loss": "margin"}, "margin loss", "kvsall", "such as --negatives"),
     "smoothed": ({"negatives": 5, "label_smoothing": 0.1}, "label smoothing", "negatives 5", "all or kvsall"),
     "focused": ({"adversarial_temperature": 1.0}, "adversarial temperature", "", "try --adversarial-temperature 0, or"),
     "weighed": ({"negatives": 5, "negative_weight": 5.0}, "negative weight", "", "try --negative-weight 1, or"),

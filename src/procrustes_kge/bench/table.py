@@ -212,7 +212,7 @@ def filled(
     read: Callable[[str], Graph] = read_graph,
     watcher: Watcher | None = None,
 ) -> Iterator[Line]:
-    """Train rows one after another, write and yield each as soon as it is done; failed rows are reported, the rest go on."""
+    """Train rows one after another, write and yield each when it is done; failed rows are reported, the rest continue."""
     choose_device(device)
     with scratch_folder(folder / "row"):  # a folder that cannot be written is an error before anything is trained
         pass

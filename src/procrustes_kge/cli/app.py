@@ -1,11 +1,11 @@
 """The command's frame: which verbs there are, how each is loaded, and what an error becomes."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -15,6 +15,7 @@ from procrustes_kge.cli.streams import prepare_streams
 from procrustes_kge.errors import InputError
 from procrustes_kge.version import __version__
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 VERBS = ("train", "evaluate", "predict", "export", "data", "bench")  # each a module of this package
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -25,7 +26,7 @@ RunFolder = Annotated[Path, typer.Argument(help="A folder written by `procrustes
 class Verb(typer.Typer):
     """A verb, whose commands all have plain pages of help."""
 
-    def command(self, *names: Any, **options: Any) -> Any:
+    def command(self, *names: Any, **options: Any) -> Callable[[Function], Function]:
         """Return a decorator that makes a function a command."""
         return super().command(*names, **{"cls": Command, "context_settings": CONTEXT, **options})
 

@@ -26,7 +26,9 @@ from procrustes_kge.system.devices import choose_device
 FOLDER = Path("results")  # where rows are trained into, unless the user names another
 SHIPPED = "These results come with procrustes-kge; to see your own, add --folder."
 
-verb = new_verb(name="bench", help="Measure how fast this machine is, or repeat the paper's table.", no_args_is_help=True)
+verb = new_verb(
+    name="bench", help="Measure how fast this machine is, or repeat the paper's table.", no_args_is_help=True
+)
 
 
 @verb.command()
@@ -69,7 +71,8 @@ def table(
         list[str] | None, typer.Option(help="Only these rows: a recipe, a dataset, or RECIPE-DATASET. May be repeated.")
     ] = None,
     just_print: Annotated[
-        bool, typer.Option("--print", help="Train nothing: show the results that come with the package, or in --folder.")
+        bool,
+        typer.Option("--print", help="Train nothing: show the results that come with the package, or in --folder."),
     ] = False,
     device: Device = "auto",
     markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown instead of text.")] = False,

@@ -52,7 +52,9 @@ def _described(known: datasets.Dataset) -> dict[str, Any]:
 
 
 @verb.command()
-def get(name: Annotated[str, typer.Argument(help="A name listed by `procrustes data`.")], as_json: Json = False) -> None:
+def get(
+    name: Annotated[str, typer.Argument(help="A name listed by `procrustes data`.")], as_json: Json = False
+) -> None:
     """Download a dataset, unless it is there already, and check it."""
     name = datasets.dataset(name).name
     if Path(name).exists():

@@ -18,9 +18,7 @@ _HINTS: list[dict[str, Any]] = [
     {name: hint for name, hint in get_type_hints(kind, include_extras=True).items() if get_origin(hint) is Annotated}
     for kind in (*METHODS.values(), *(model.Options for model in BASELINES.values()))
 ]
-_HELP_ALL = Annotated[
-    bool, typer.Option("--help-all", help="Show all flags.", is_eager=True, callback=show_everything)
-]
+_HELP_ALL = Annotated[bool, typer.Option("--help-all", help="Show all flags.", is_eager=True, callback=show_everything)]
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:

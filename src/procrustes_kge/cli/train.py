@@ -32,7 +32,10 @@ Source = Annotated[
 _RECIPES = f"Settings to start from: {either(OWN)}, or the name of a baseline."
 _DEFAULT = f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given"
 RecipeName = Annotated[str | None, typer.Option("--recipe", help=_RECIPES, show_default=_DEFAULT)]
-Grid = Annotated[str | None, typer.Option(help="Carbon intensity: grams of CO2 per kWh, or a country such as FRA.", show_default="world")]
+Grid = Annotated[
+    str | None,
+    typer.Option(help="Carbon intensity: grams of CO2 per kWh, or a country such as FRA.", show_default="world"),
+]
 
 
 @verb.command()
@@ -40,11 +43,17 @@ Grid = Annotated[str | None, typer.Option(help="Carbon intensity: grams of CO2 p
 def train(
     graph: Source = datasets.DEFAULT,
     recipe_name: RecipeName = None,
-    time: Annotated[str | None, typer.Option(help="Choose settings that finish in this time, such as 60s or 10m.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Choose settings that finish in this time, such as 60s or 10m.")
+    ] = None,
     memory: Annotated[str | None, typer.Option(help="Choose settings that fit into this memory, such as 4GB.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to save the run in.", show_default="runs/NAME")] = None,
-    entities_only: Annotated[bool, typer.Option(help="Save entity vectors only; loading computes the relations from them.")] = False,
-    separator: Annotated[str | None, typer.Option(help="What separates columns: tab, comma, space, ';' or '|'.")] = None,
+    entities_only: Annotated[
+        bool, typer.Option(help="Save entity vectors only; loading computes the relations from them.")
+    ] = False,
+    separator: Annotated[
+        str | None, typer.Option(help="What separates columns: tab, comma, space, ';' or '|'.")
+    ] = None,
     header: Annotated[bool | None, typer.Option(help="Whether the file's first line names the columns.")] = None,
     columns: Annotated[
         str | None, typer.Option(help="Columns of head, relation and tail, by name or number, such as 2,3,4.")
@@ -119,7 +128,7 @@ def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:
     if budget is not None:
         raise InputError("--time and --memory do not work with a baseline; set --epochs or --dim instead")
     if entities_only:
-        raise InputError("--entities-only does not work with a baseline, whose relations do not follow from its entities; leave it out")
+        raise InputError("--entities-only does not work with a baseline, whose relations are learned; leave it out")
 
 
 def _experiment(

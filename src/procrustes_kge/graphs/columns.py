@@ -113,7 +113,9 @@ def recognised(names: Sequence[str]) -> list[int] | None:
 def _place(names: Sequence[str], wanted: str, where: str) -> int:
     """Return which column is called so, or has this number."""
     if names.count(wanted) > 1:
-        raise InputError(f"{where}: {names.count(wanted)} columns are called {wanted!r}; give the number of one, counted from 1")
+        raise InputError(
+            f"{where}: {names.count(wanted)} columns are called {wanted!r}; give the number of one, counted from 1"
+        )
     if wanted in names:
         return names.index(wanted)
     if wanted.isdecimal() and 1 <= int(wanted) <= len(names):

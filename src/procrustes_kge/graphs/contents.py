@@ -68,7 +68,9 @@ def decode(data: bytes, where: str) -> str:
         raise InputError(f"{where}: is UTF-16 text, expected UTF-8; convert it with iconv -f utf-16 -t utf-8")
     data = data.removeprefix(codecs.BOM_UTF8)
     formats = " ".join(SUFFIXES)
-    binary = InputError(f"{where}: looks binary, expected text; if it has another format, give it that suffix: {formats}")
+    binary = InputError(
+        f"{where}: looks binary, expected text; if it has another format, give it that suffix: {formats}"
+    )
     if b"\0" in data:
         raise binary
     try:

@@ -57,7 +57,9 @@ class Vocabulary(Sequence[str]):
         if len(meant) == 1:
             return self._ids[meant[0]]
         if meant:
-            raise InputError(f"{self.kind} {name!r} is {what} of {len(meant)} names; give one of them: {_quoted(meant)}")
+            raise InputError(
+                f"{self.kind} {name!r} is {what} of {len(meant)} names; give one of them: {_quoted(meant)}"
+            )
         near = list(map(repr, self._spellings.near(name)))
         raise InputError(unknown(self.kind, name, map(repr, self.names), near, most=MOST_SHOWN))
 
@@ -171,7 +173,9 @@ def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int
     Triples are shuffled; the first one of each entity and each relation stays in train, the others may be moved.
     """
     if not (0 <= valid < 1 and 0 <= test < 1 and valid + test < 1):
-        raise InputError(f"valid share {valid} and test share {test}, expected two numbers of at least 0 whose sum is below 1")
+        raise InputError(
+            f"valid share {valid} and test share {test}, expected two numbers of at least 0 whose sum is below 1"
+        )
     # Any whole number is a seed.
     drawn = torch.from_numpy(np.random.default_rng(seed % 2**64).permutation(len(graph.train)))
     triples = graph.train[drawn]

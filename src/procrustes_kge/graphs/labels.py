@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from procrustes_kge.errors import InputError
-
 from procrustes_kge.graphs.contents import RDF_SYNTAXES, decode, file_bytes, suffixes, unpacked
 from procrustes_kge.graphs.delimited import numbered_rows
 from procrustes_kge.graphs.rdf import rdf_labels
@@ -44,7 +43,9 @@ def _from_json(text: str, where: str) -> Iterable[tuple[str, str]]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{where}: not valid JSON ({error}); fix it, or call it .tsv or .csv if it has a line for each name") from None
+        raise InputError(
+            f"{where}: not valid JSON ({error}); fix it, or call it .tsv or .csv if it has a line for each name"
+        ) from None
     if not isinstance(found, dict) or not all(isinstance(label, str) for label in found.values()):
         raise InputError(f'{where}: expected a JSON object of names and labels, such as {{"Q90": "Paris"}}')
     return found.items()

@@ -79,6 +79,6 @@ def check_keys(many: int, entities: int, what: str) -> None:
     """Refuse sizes whose numbers many · entities + entity do not fit into 64 bits."""
     if (many + 1) * entities > LARGEST:
         raise InputError(
-            f"{counted(many, what)} and {counted(entities, 'entity')}, expected numbers whose product is below {LARGEST:,}; "
-            "train on part of the graph"
+            f"{counted(many, what)} and {counted(entities, 'entity')}, expected numbers with a product below "
+            f"{LARGEST:,}; train on part of the graph"
         )

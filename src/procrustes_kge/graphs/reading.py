@@ -93,7 +93,9 @@ def _split_files(folder: Path) -> dict[str, Path]:
         if split is None or not file.is_file() or not formats.is_triples_file(file):
             continue
         if split in found:
-            raise InputError(f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one of them")
+            raise InputError(
+                f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one of them"
+            )
         found[split] = file
     if "train" not in found:
         seen = f"found {', '.join(file.name for file in files[:5]) or 'nothing'}"
@@ -166,7 +168,7 @@ def write_graph(graph: Graph, folder: str | Path) -> None:
     broken = next((name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0")), None)
     if broken is not None:
         raise InputError(
-            f"the name {broken!r} has a tab or a line break in it, or a space at an end, which these files cannot hold; "
+            f"the name {broken!r} has a tab or line break in it, or a space at an end, which these files cannot hold; "
             "save as Parquet instead"
         )
     files = {split: Path(folder, f"{split}.txt") for split in SPLITS}

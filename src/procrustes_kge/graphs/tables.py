@@ -38,7 +38,7 @@ def columns_of(source: Any, wanted: Sequence[str] | None = None) -> Columns:
     else:
         rows = source.tolist() if isinstance(source, np.ndarray | Tensor) else source
         if not isinstance(rows, Iterable):
-            raise InputError(f"{source!r} given, expected a name, a path, a frame, or rows of (head, relation, tail)")
+            raise InputError(f"got {source!r}, expected a name, a path, a frame, or rows of (head, relation, tail)")
         columns, notes = _transposed(list(rows), wanted)
     return named("frame", (map(_name, column) for column in columns), notes)
 

@@ -6,7 +6,6 @@ from html import escape
 from procrustes_kge.words import counted, plural
 
 
-
 def as_line(title: str, counts: Mapping[str, int]) -> str:
     """Return a title and what is counted.
 

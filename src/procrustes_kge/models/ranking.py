@@ -230,7 +230,7 @@ def rank(
     progress: Progress = None,
     workers: int = 0,
 ) -> Ranks:
-    """Return the ranks of the triples' tails, then of their heads; without `known`, answers in any split are filtered."""
+    """Return the ranks of the triples' tails, then of their heads; without `known`, all splits are filtered."""
     asked, relations, answers = both_queries(triples, len(graph.relations))
     with torch.no_grad(), exact_products():
         encoded = model.encode(graph)

@@ -74,7 +74,9 @@ def _export_npy(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> 
     stem = Path(name).stem
     vectors, lines = scratch / name, scratch / f"{stem}.txt"
     if vectors == lines:
-        raise InputError(f"{name}: the names go into a .txt file beside the vectors; give the vectors a name that ends in .npy")
+        raise InputError(
+            f"{name}: the names go into a .txt file beside the vectors; give the vectors a name that ends in .npy"
+        )
     main, *more = tables
     files = {main: vectors} | {other: scratch / f"{stem}-{other.replace('_', '-')}.npy" for other in more}
     for table, path in files.items():

@@ -66,13 +66,15 @@ def save(
         raise InputError("a model saved without its relations needs the graph they are computed from")
     if isinstance(model, TrainedBaseline):
         if settings is not None and getattr(settings, "options", None) != model.options:
-            raise InputError(f"settings of another model than this {model.name}; give those it was trained with")
+            raise InputError(f"the settings are not of {model.name}; give those that the model was trained with")
         if not relations:
             raise InputError(f"the relations of a {model.name} model do not follow from its entities; save both")
     elif not relations and settings is None and not _follows_from_vectors(model):
         raise InputError("a model of contrast saved without its relations needs the settings it was trained with")
     if graph is not None and _names(graph) != _names(model):
-        raise InputError(f"the graph {graph.name} has other names than the model; save it with the one it learned from")
+        raise InputError(
+            f"the graph {graph.name} has other names than the model; save it with the graph it was trained on"
+        )
     # Written beside its target and renamed: a run folder is there whole or not at all.
     with scratch_folder(target) as scratch:
         fresh, old = scratch / "fresh", scratch / "old"
@@ -225,7 +227,7 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
     if about["model"] in BASELINES:
         return Run(_read_baseline(tensors, about, names), graph, settings, report)
     if graph is None and "rotations" not in tensors:
-        raise ValueError("neither the relations are there nor the triples that they are computed from")
+        raise ValueError("both the relations and the triples to compute them from are missing")
     return Run(_read_procrustes(tensors, about, names, settings), graph, settings, report)
 
 

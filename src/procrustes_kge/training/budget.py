@@ -52,7 +52,10 @@ class Plan:
     def __str__(self) -> str:
         settings = self.settings
         most = "" if isinstance(settings, ContrastSettings) else "up to "
-        parts = [f"{settings.dim:,} numbers in segments of {settings.segment}", f"{most}{counted(settings.epochs, 'epoch')}"]
+        parts = [
+            f"{settings.dim:,} numbers in segments of {settings.segment}",
+            f"{most}{counted(settings.epochs, 'epoch')}",
+        ]
         if isinstance(settings, ContrastSettings):
             parts.append(spoken_sizes(settings.batch, settings.negatives))
         return f"{', '.join(parts)}: about {max(1, round(self.seconds)):,} s and {self.memory / 1e9:.1f} GB"

@@ -30,13 +30,17 @@ class ContrastSettings(Schedule):
     batch: Annotated[int | Literal["full"], "queries per step; full: all of them"] = 2048
     chunk: Annotated[int, "queries scored at once, to limit memory; 0: chosen automatically"] = 0
     negatives: Annotated[
-        int | Literal["none", "all"], "negatives per answer: a number, or all entities (1vsAll); none: with the squared loss"
+        int | Literal["none", "all"],
+        "negatives per answer: a number, or all entities (1vsAll); none: with the squared loss",
     ] = "all"  # the best use of a GPU; a CPU affords a number
     loss: Annotated[
         Literal["softmax", "sigmoid", "squared"],
-        "softmax: cross-entropy over the candidates; sigmoid: binary cross-entropy; squared: squared distances (no negatives)",
+        "softmax: cross-entropy over the candidates; sigmoid: binary cross-entropy; "
+        "squared: squared distances (no negatives)",
     ] = "softmax"
-    margin: Annotated[float, "distance at which answers end; in our own recipes relative to that of two random entities"] = 0.8
+    margin: Annotated[
+        float, "distance at which answers end; in our own recipes relative to that of two random entities"
+    ] = 0.8
     sharpness: Annotated[float, "sigmoid loss: steepness around the margin"] = 7.0
     adversarial_temperature: Annotated[
         float, "sigmoid loss: temperature of self-adversarial negatives; 0: all weigh the same"
@@ -45,7 +49,8 @@ class ContrastSettings(Schedule):
         "free"  # how well known an entity is shows in its length
     )
     relations: Annotated[
-        Literal["step", "positives"], "step: rotations take Procrustes steps; positives: solved from the positive triples alone (Eq. 3)"
+        Literal["step", "positives"],
+        "step: rotations take Procrustes steps; positives: solved from the positive triples alone (Eq. 3)",
     ] = "step"
     optimiser: Annotated[Literal["adagrad", "adam"], "optimiser of the vectors"] = "adagrad"
     rotation_learning_rate: Annotated[float, "step size of the rotations"] = 1.0
@@ -80,7 +85,9 @@ class ContrastSettings(Schedule):
         if self.negatives == "all" and self.loss == "sigmoid":
             raise InputError("sigmoid loss with negatives all; give a number, such as --negatives 128")
         if self.loss == "sigmoid" and self.lengths == "free":
-            raise InputError("sigmoid loss with free lengths: it compares distances, which need unit vectors; try --lengths unit")
+            raise InputError(
+                "sigmoid loss with free lengths: it compares distances, which need unit vectors; try --lengths unit"
+            )
         if self.label_smoothing and self.negatives != "all":
             raise InputError(f"label smoothing with negatives {self.negatives}; it is for --negatives all")
         if self.negatives == "none" and self.lengths == "free":

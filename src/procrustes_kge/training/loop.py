@@ -169,7 +169,9 @@ def at_work(graph: Graph, schedule: Schedule) -> Iterator[torch.device]:
     with (
         torch.cuda.device(device) if device.type == "cuda" else nullcontext(),
         deterministic_algorithms(schedule.deterministic),
-        explain_out_of_memory(f"training on {counted(len(graph.entities), 'entity')} of {graph.name}", schedule.smaller),
+        explain_out_of_memory(
+            f"training on {counted(len(graph.entities), 'entity')} of {graph.name}", schedule.smaller
+        ),
         torch.no_grad(),
     ):
         yield device

@@ -109,7 +109,7 @@ def baseline_recipes(model: str | None = None) -> list[str]:
 def recipe(name: str, graph: Graph | None = None, device: str = "auto", **changes: Any) -> Settings:
     """Return the settings of a recipe for this graph and device, with these changes.
 
-    Recipes are those of the package's own model (`accurate`, `fast`, `paper` and its variants) and those of the baselines.
+    There are recipes of our own model (`accurate`, `fast`, `paper` and its variants) and of the baselines.
     """
     _check_known(name, changes)
     place = choose_device(device)
@@ -166,7 +166,9 @@ def _check_useful(settings: TrainSettings, changes: dict[str, Any]) -> None:
     if "loss_margin" in changes and settings.loss != "margin":
         raise InputError(f"loss margin does nothing with the {settings.loss} loss; it is for --loss margin")
     if changes.get("shared_negatives") and not isinstance(settings.negatives, int):
-        raise InputError(f"shared negatives do nothing with --negatives {settings.negatives}, which draws none; try --negatives 1024")
+        raise InputError(
+            f"shared negatives do nothing with --negatives {settings.negatives}, which draws none; try --negatives 1024"
+        )
     if "regulariser" in changes and settings.regulariser != "none" and not settings.regularisation:
         instead = "add a weight, such as --regularisation 0.05"
         raise InputError(f"regulariser {settings.regulariser} with regularisation 0 does nothing; {instead}")

@@ -59,7 +59,9 @@ class Supervised:
 
     def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
         if len(graph.entities) < 2:
-            raise InputError(f"the graph {graph.name} has 1 entity, expected at least 2: there is nothing to compare it with")
+            raise InputError(
+                f"the graph {graph.name} has 1 entity, expected at least 2: there is nothing to compare it with"
+            )
         check_negatives(graph, settings)
         self.graph, self.settings, self.device = graph, settings, device
 

@@ -42,13 +42,13 @@ class TrainSettings(Schedule):
     subsampling: Annotated[bool, "weigh a triple by the inverse square root of how many answers its queries have"] = (
         False
     )
-    regulariser: Annotated[Literal["none", "n2", "n3", "dura"], "penalty on the vectors of a triple; see --regularisation"] = "none"
+    regulariser: Annotated[
+        Literal["none", "n2", "n3", "dura"], "penalty on the vectors of a triple; see --regularisation"
+    ] = "none"
     regularisation: Annotated[float, "weight of the regulariser"] = 0.0
     optimiser: Annotated[Literal["adagrad", "adam"], "optimiser of the vectors"] = "adagrad"
     learning_rate_decay: Annotated[float, "multiply the learning rate by this after every epoch"] = 1.0
-    weight_average: Annotated[
-        float, "keep a moving average (EMA) of the weights with this decay; 0: none"
-    ] = 0.0
+    weight_average: Annotated[float, "keep a moving average (EMA) of the weights with this decay; 0: none"] = 0.0
     tf32: Annotated[bool, "a GPU may train in TF32"] = True
 
     def __post_init__(self) -> None:
@@ -74,9 +74,13 @@ class TrainSettings(Schedule):
         if self.label_smoothing and isinstance(self.negatives, int):
             raise InputError(f"label smoothing with negatives {self.negatives}; it is for --negatives all or kvsall")
         if self.negatives == "kvsall" and baseline(self.model).sees_answers:
-            raise InputError(f"{self.model} with negatives kvsall would see the answers among its neighbours; try --negatives all")
+            raise InputError(
+                f"{self.model} with negatives kvsall would see the answers among its neighbours; try --negatives all"
+            )
         if self.subsampling and self.negatives == "kvsall":
-            raise InputError("subsampling weighs triples, but with negatives kvsall each query counts once; try --no-subsampling")
+            raise InputError(
+                "subsampling weighs triples, but with negatives kvsall each query counts once; try --no-subsampling"
+            )
         for name, plain in (("adversarial_temperature", 0), ("negative_weight", 1)):
             if getattr(self, name) != plain and not (isinstance(self.negatives, int) and self.loss == "sigmoid"):
                 flag, words = name.replace("_", "-"), name.replace("_", " ")
@@ -90,7 +94,9 @@ class TrainSettings(Schedule):
 
     def __str__(self) -> str:
         most = "up to " if self.patience else ""
-        return f"{self.dim:,} numbers, {most}{counted(self.epochs, 'epoch')}, {spoken_sizes(self.batch, self.negatives)}"
+        return (
+            f"{self.dim:,} numbers, {most}{counted(self.epochs, 'epoch')}, {spoken_sizes(self.batch, self.negatives)}"
+        )
 
 
 OF_TRAINING = frozenset(field.name for field in fields(TrainSettings)) - {"model", "options"}

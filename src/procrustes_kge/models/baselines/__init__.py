@@ -25,7 +25,7 @@ def baseline(name: str) -> type[Baseline]:
 
 
 def build(name: str, graph: Graph, options: ModelOptions, seed: int = 0) -> Baseline:
-    """Return an untrained model of a graph's entities and relations; graph networks use the training triples as edges."""
+    """Return an untrained model of a graph; graph networks take its training triples as edges."""
     kind = baseline(name)
     if type(options) is not kind.Options:
         given, wanted = (each.__qualname__ for each in (type(options), kind.Options))
