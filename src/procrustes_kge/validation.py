@@ -15,7 +15,7 @@ MOST = 10**18  # of a whole number: PyTorch takes no size over 64 bits
 
 
 def check_choices(settings: Any) -> None:
-    """Refuse a word that a field does not know, and what is neither where a field takes a number or a word."""
+    """Refuse unknown words, and anything else in a field that takes a number or a word."""
     hints = get_type_hints(type(settings))
     for field in fields(settings):
         hint, value = hints[field.name], getattr(settings, field.name)

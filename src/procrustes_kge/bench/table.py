@@ -51,24 +51,24 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What its file is called."""
+        """The name of its file, without the suffix."""
         return f"{self.recipe.replace('+', '-')}-{self.dataset}"
 
     @property
     def model(self) -> str:
-        """The baseline that it is a recipe of; of our own model, the recipe itself."""
+        """The baseline that the recipe trains, or the recipe itself for our own model."""
         return self.recipe if self.recipe in OWN else PUBLISHED[self.recipe][0].model
 
     @property
     def title(self) -> str:
-        """What the table calls it."""
+        """Its name in the table."""
         name = NAMES.get(self.model, self.model)
         protocol = self.recipe.removeprefix(self.model).lstrip("-")
         return ", ".join([name, *([PROTOCOLS.get(protocol, protocol)] if protocol else [])])
 
     @property
     def printed(self) -> Printed | None:
-        """What the paper prints for the model, whichever recipe this is."""
+        """The paper's figures for the model, whichever recipe this is."""
         return PAPER[self.model][list(DATASETS).index(self.dataset)] if self.model in PAPER else None
 
     def is_meant(self, word: str) -> bool:
@@ -76,7 +76,7 @@ class Row:
         return word.lower() in (self.recipe, self.dataset, self.name, f"{self.recipe}-{self.dataset}")
 
     def file(self, folder: Path) -> Path:
-        """Return where its figures are kept."""
+        """Return the path of its results."""
         return folder / f"{self.name}.json"
 
 
@@ -96,7 +96,7 @@ class Figures:
 
     @classmethod
     def of(cls, runs: Sequence[dict[str, Any]]) -> "Figures":
-        """Summarise the reports of some trainings that differ in their seed."""
+        """Summarise the reports of trainings that differ only in their seed."""
         every = [{**run["metrics"]["test"], **run["footprint"], "epochs": run["epochs"]} for run in runs]
         keys = ("mrr", "hits@1", "hits@3", "hits@10", "seconds", "g_co2", "epochs")
         found = {key.replace("@", "_at_"): mean(each[key] for each in every) for key in keys}
@@ -152,7 +152,7 @@ class Line:
 
 
 def grams(amount: float) -> str:
-    """Return grams with two digits or, where there are more, as whole ones.
+    """Return grams with two significant digits, or as a whole number from ten up.
 
     >>> grams(0.0123), grams(3.456), grams(1234.5)
     ('0.012', '3.5', '1,234')
@@ -161,7 +161,7 @@ def grams(amount: float) -> str:
 
 
 def table_rows(only: Sequence[str] = ()) -> list[Row]:
-    """Return the rows of the table in the paper's order, or those that one of the words names."""
+    """Return the rows of the table in the paper's order, or only those that a word of `only` names."""
     models = list(dict.fromkeys(settings[0].model for settings in PUBLISHED.values()))
     baselines = sorted(PUBLISHED, key=lambda name: models.index(PUBLISHED[name][0].model))
     names = [*baselines, *(name for name in NAMES if name in OWN)]
@@ -178,7 +178,7 @@ def missing(rows: Iterable[Row], folder: Path) -> list[Row]:
 
 
 def read_line(row: Row, folder: Path) -> Line:
-    """Return a row with the figures of its file, if it is there."""
+    """Return a row with the results in its file, or without results if there is no file."""
     file = row.file(folder)
     if not file.exists():
         return Line(row)
@@ -212,7 +212,7 @@ def filled(
     read: Callable[[str], Graph] = read_graph,
     watcher: Watcher | None = None,
 ) -> Iterator[Line]:
-    """Train rows one after another, write and yield each when it is done; failed rows are reported, the rest continue."""
+    """Train rows one after another, write and yield each when done; failed rows are reported, the rest continue."""
     choose_device(device)
     with scratch_folder(folder / "row"):  # a folder that cannot be written is an error before anything is trained
         pass
@@ -251,7 +251,7 @@ def trained(
     splits: Iterable[str] = ("valid", "test"),
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
-    """Train once, rank some splits, and return what a result file keeps of the report."""
+    """Train once, rank some splits, and return the part of the report that a result file keeps."""
     report = experiment(graph, settings, recipe, splits, watcher=watcher).report
     for figures in report["metrics"].values():
         del figures["relations"]  # long, and not what a table shows
@@ -260,7 +260,7 @@ def trained(
 
 
 def commit() -> str | None:
-    """Return the commit that this package is checked out from, if it is, and whether it was changed since."""
+    """Return the commit that this package is checked out from, and whether it was changed since, if there is one."""
     git = ["git", "-C", str(Path(__file__).parents[1])]
     ask = partial(subprocess.check_output, text=True, stderr=subprocess.DEVNULL)
     try:

@@ -1,4 +1,4 @@
-"""The command's frame: which verbs there are, how each is loaded, and what an error becomes."""
+"""The frame of the command: its verbs, how each is loaded, and how errors are shown."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ RunFolder = Annotated[Path, typer.Argument(help="A folder written by `procrustes
 
 
 class Verb(typer.Typer):
-    """A verb, whose commands all have plain pages of help."""
+    """A verb whose commands have help in plain text."""
 
     def command(self, *names: Any, **options: Any) -> Callable[[Function], Function]:
         """Return a decorator that makes a function a command."""
@@ -90,7 +90,7 @@ def about(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """Take the flags that belong to no verb."""
+    """Handle the flags that belong to no verb."""
 
 
 def run(arguments: Sequence[str] | None = None) -> None:

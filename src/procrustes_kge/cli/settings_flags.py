@@ -22,7 +22,7 @@ _HELP_ALL = Annotated[bool, typer.Option("--help-all", help="Show all flags.", i
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command one flag per field of any method's settings; those that are used arrive as `changes`."""
+    """Give a command a flag for every field of any method's settings; the flags that are used arrive as `changes`."""
     flags = {name: _flag(name) for hints in _HINTS for name in hints}
     own = dict(inspect.signature(command, eval_str=True).parameters)
     kind = own.pop("changes").kind

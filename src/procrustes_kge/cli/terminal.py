@@ -21,12 +21,12 @@ from procrustes_kge.words import counted
 
 
 def say_line(line: str) -> None:
-    """Print a line that is seen at once."""
+    """Print a line without delay."""
     print(line, flush=True)
 
 
 def say_unless(quiet: bool) -> Callable[[str], None]:
-    """Return how to print lines; with `quiet`, where the output is JSON or a table, none is printed."""
+    """Return a function that prints lines, or with `quiet` one that prints nothing."""
     return (lambda _: None) if quiet else say_line
 
 

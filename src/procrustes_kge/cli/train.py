@@ -1,4 +1,4 @@
-"""procrustes train: read a graph, learn it, rank the held-out triples, save a run folder."""
+"""procrustes train: read a graph, train on it, rank the held-out triples, save a run folder."""
 
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,4 +1,4 @@
-"""Three columns of names, from whatever format: which columns they are, and what a name is.
+"""Three columns of names, from any format: which columns they are, and what counts as a name.
 
 Every format ends in `named`, so that the rules hold alike for all: white space around a name is no part of it, what
 is inside stays, and no name is empty.
@@ -22,7 +22,7 @@ SAY_WHICH = "say which with --columns, by name or number, such as --columns 1,2,
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of all triples, row by row, and what reading left out or assumed, in words for the user."""
+    """The names of all triples, row by row, with notes for the user on what was left out or assumed."""
 
     heads: list[str]
     relations: list[str]
@@ -40,7 +40,7 @@ def named(
     doubtful: str = "",
     labels: Mapping[str, str] | None = None,
 ) -> Columns:
-    """Return columns of names without white space around them; refuse a name that is empty, and no names at all.
+    """Return columns of names without surrounding white space; refuse empty names and empty columns.
 
     `place` says in words where a row is, by its number from 0.
     """
@@ -77,7 +77,7 @@ def numbered(width: int) -> list[str]:
 
 
 def choose(names: Sequence[str], wanted: Sequence[str] | None, where: str) -> tuple[list[int], list[str]]:
-    """Return where head, relation and tail stand among columns of these names, and what the user should know of it.
+    """Return the places of head, relation and tail among columns of these names, and notes for the user.
 
     They are those that are wanted, or have names that are known, or are the only three.
     """
@@ -100,7 +100,7 @@ def choose(names: Sequence[str], wanted: Sequence[str] | None, where: str) -> tu
 
 
 def recognised(names: Sequence[str]) -> list[int] | None:
-    """Return where head, relation and tail stand among the names, or None unless all three are named.
+    """Return the places of head, relation and tail among the names, or None unless all three are recognised.
 
     >>> recognised(["label", "Source", "target", "relation"])
     [1, 3, 2]

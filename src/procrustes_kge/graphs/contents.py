@@ -1,4 +1,4 @@
-"""A file's content: which format its name promises, its bytes unpacked, its text."""
+"""The content of a file: its format by its name, its unpacked bytes, its text."""
 
 import codecs
 import gzip

@@ -1,4 +1,4 @@
-"""Named datasets: where their files are, which bytes they must be, who made them.
+"""Named datasets: where their files are, their checksums, and who made them.
 
 This module knows files and bytes, not graphs. A file comes from the folder that PROCRUSTES_DATA names, else
 from the cache, else from its public address into the cache. Its SHA-256 is checked before every use.
@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """The checksum of the archive, which says exactly which data a result was measured on."""
+        """The checksum of the archive, which identifies the data that a result was measured on."""
         return self.archive.sha256 if self.archive else EMBEDDED_SHA256
 
 
@@ -74,7 +74,7 @@ DATASETS: dict[str, Dataset] = {name: _registered(name, facts) for name, facts i
 
 
 def dataset(name: str) -> Dataset:
-    """Return the registered dataset of this name, in capitals or not.
+    """Return the dataset of this name, in upper or lower case.
 
     >>> dataset("WN18RR").relations
     11

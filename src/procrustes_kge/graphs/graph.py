@@ -22,7 +22,7 @@ MOST_SHOWN = 5  # names in a message
 
 
 class Vocabulary(Sequence[str]):
-    """Names in row order, the row of each name, and readable labels where there are any."""
+    """Names in row order, with the row of each name, and readable labels if there are any."""
 
     def __init__(self, names: Iterable[str], kind: str, labels: Mapping[str, str] | None = None) -> None:
         self.names = tuple(names)
@@ -50,7 +50,7 @@ class Vocabulary(Sequence[str]):
         return Spellings(self.names, self.labels)
 
     def id(self, name: str) -> int:
-        """Return the row of a name, or of the one name that is meant by a label, another spelling or an IRI's end."""
+        """Return the row of a name. A label, another spelling or the last part of an IRI will do if it is unique."""
         if name in self._ids:
             return self._ids[name]
         what, meant = self._spellings.meant(name)
@@ -64,17 +64,17 @@ class Vocabulary(Sequence[str]):
         raise InputError(unknown(self.kind, name, map(repr, self.names), near, most=MOST_SHOWN))
 
     def label(self, index: int) -> str:
-        """Return the readable label of a row, or its name where there is none."""
+        """Return the label of a row, or its name if it has none."""
         name = self.names[index]
         return self.labels.get(name, name)
 
     def shown(self, index: int) -> str:
-        """Return the name of a row with its label beside it, where it has another than its name."""
+        """Return the name of a row, followed by its label if that differs."""
         name, label = self.names[index], self.label(index)
         return name if label == name else f"{name} ({label})"
 
     def labelled(self, labels: Mapping[str, str]) -> Vocabulary:
-        """Return the same names with these labels; other names keep the ones they have."""
+        """Return the same names with these labels; names without a new label keep the one they have."""
         return Vocabulary(self.names, self.kind, {**self.labels, **labels})
 
 

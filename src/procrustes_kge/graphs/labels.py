@@ -1,4 +1,4 @@
-"""Readable names that a user gives: a mapping, or a file of them."""
+"""Readable labels given by the user, as a mapping or a file."""
 
 import json
 import os
@@ -13,10 +13,10 @@ from procrustes_kge.words import counted
 
 
 def read_labels(source: str | Path | Mapping[str, str]) -> dict[str, str]:
-    """Return the label of each name that has one; of several labels for a name, the first counts.
+    """Read the label of each name that has one; if a name has several, the first counts.
 
     A file that ends in .json holds an object; RDF holds rdfs:label; any other file has a name and a label on each line,
-    between them a tab or, where the file has no tabs, a comma. All may be packed.
+    separated by a tab or, if the file has no tabs, by a comma. Any file may be compressed.
     """
     if isinstance(source, Mapping):
         return _clean(source.items())

@@ -1,4 +1,4 @@
-"""From a name, a folder, a file, a frame or an array to a Graph, and back to files."""
+"""Read a graph from a name, a folder, a file, a frame or an array, and write it to files."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,14 +38,16 @@ def read_graph(
     labels: str | Path | Mapping[str, str] | None = None,
     progress: datasets.DownloadReport | None = None,
 ) -> Graph:
-    """Return the graph that a dataset's name, a folder, a file, a data frame or an array of triples holds.
+    """Read a graph from a named dataset, a folder, a file, an open file, a data frame, an array or a list of triples.
 
-    A folder holds files named train, valid and test (any suffix that is understood; only train is needed). One file,
-    open file, frame or array is split here: `valid` and `test` are the shares of its triples to set aside, drawn by
-    `seed`, never leaving an entity or relation that training does not see.
+    A folder holds files named train, valid and test, in any supported format; only train is required. Any other source
+    is split here: `valid` and `test` are the shares of triples to set aside at random, by `seed`. Every entity and
+    relation stays in train.
 
-    `columns` are those of head, relation and tail, by name or by number from 1, where there are more than three or
-    their names are not known. `labels` are readable names to show beside the names: a mapping, or a file of them.
+    `columns` names the columns of head, relation and tail, or gives their numbers counted from 1; it is needed if there
+    are more than three and their names are not recognised. `labels` are readable names to show with the names: a
+    mapping, or the path of a file. `separator` and `header` are guessed unless given. `progress` is called during
+    downloads with the file, the bytes so far and the bytes in all.
     """
     readable = read_labels(labels) if labels is not None else None  # an error in it is reported before a long reading
     wanted = wanted_columns(columns)
@@ -75,7 +77,7 @@ def _divided(source: str | os.PathLike[str], read: Reader, progress: datasets.Do
 
 
 def _undivided(source: Any, read: Reader, wanted: Sequence[str] | None) -> tuple[str, dict[str, Columns]]:
-    """Return the name and the triples of a file, an open file, a frame, an array or rows."""
+    """Return the name and the triples of a file, an open file, a frame, an array or a list of rows."""
     if isinstance(source, str | os.PathLike):
         return Path(source).name.split(".")[0], {"train": read(Path(source))}
     if hasattr(source, "read"):
@@ -85,7 +87,7 @@ def _undivided(source: Any, read: Reader, wanted: Sequence[str] | None) -> tuple
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
-    """Return the files of a folder that are named after the splits; `dev` is another word for valid."""
+    """Return the files of a folder that are named after the splits; `dev` and `val` also mean valid."""
     words = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
     found, files = dict[str, Path](), sorted(folder.iterdir())
     for file in files:
@@ -104,7 +106,7 @@ def _split_files(folder: Path) -> dict[str, Path]:
 
 
 def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str] | None = None) -> Graph:
-    """Number entities and relations as they first appear, and drop triples that came before, in any split."""
+    """Number entities and relations in order of appearance, and drop triples that occurred before, in any split."""
     entities, relations = dict[str, int](), dict[str, int]()
     parts, notes = [], []
     for split, column in columns.items():
@@ -159,10 +161,10 @@ def _first_occurrences(triples: np.ndarray) -> np.ndarray:
 
 
 def write_graph(graph: Graph, folder: str | Path) -> None:
-    """Write the splits as tab-separated files train.txt, valid.txt, test.txt, which `read_graph` reads back.
+    """Write the splits to a folder as train.txt, valid.txt and test.txt, which `read_graph` reads back.
 
-    All of them are written, or none. Files that it wrote before are replaced, or deleted where this graph has no such
-    split: they would be read back as a part of it. Others of these names are refused.
+    Either all are written or none. Files from an earlier call are replaced, or deleted if this graph has no such split.
+    Files of these names that this function did not write are never replaced: they are an error.
     """
     names = [*graph.entities, *graph.relations]
     broken = next((name for name in names if name != name.strip() or any(mark in name for mark in "\t\r\n\0")), None)

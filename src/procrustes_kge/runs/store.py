@@ -54,11 +54,11 @@ def save(
     report: Mapping[str, Any] | None = None,
     relations: bool = True,
 ) -> None:
-    """Write a run folder; one that is already there is replaced at once, unless it holds other files.
+    """Save a run folder. An existing run folder is replaced, unless it contains other files.
 
-    Without `graph`, the folder predicts but does not rank. Without `relations`, rotations are left out and computed
-    from the entities and the training triples on loading: a smaller folder, and for a model of `fit` the same answers.
-    A baseline is built again from its options, and is saved with its relations.
+    Without `graph`, the saved run can predict but not rank. With `relations=False`, rotations are left out and computed
+    again from the entities and the training triples on loading; the folder is smaller, and a model trained by `fit`
+    gives the same answers. A baseline is always saved with its relations.
     """
     check_target(folder)
     target = Path(folder).resolve()
@@ -180,7 +180,10 @@ def load(folder: str | Path) -> Model:
 
 
 def load_run(folder: str | Path) -> SavedRun:
-    """Return all that a run folder holds; refuse one that is missing, damaged or of another version."""
+    """Return everything in a run folder: model, graph, settings and report.
+
+    A folder that is missing, damaged or of another version is an `InputError`.
+    """
     source = Path(folder)
     if not source.is_dir():
         beside = [each.name for each in source.parent.iterdir() if each.is_dir()] if source.parent.is_dir() else []

@@ -1,7 +1,7 @@
-"""What a training cost: seconds, peak memory, energy and CO2, measured from the outside.
+"""What a training costs: seconds, peak memory, energy and CO2, measured from the outside.
 
-A part of the machine that has an energy counter is read; any other is estimated, and the footprint says so.
-No failure of a meter reaches the measured block.
+Energy counters are read where the machine has them; the rest is estimated, and the footprint says so. A meter that
+fails never disturbs the measured block.
 """
 
 import importlib.util
@@ -143,10 +143,10 @@ def _cpu_seconds() -> float:
 
 @contextmanager
 def measure(grid: str | float | None = None, device: torch.device | str = "cpu") -> Iterator[Meter]:
-    """Measure the block; `footprint` of the meter is set when the block ends, also when it raises.
+    """Measure a block of code; the meter's `footprint` is set when the block ends, even by an exception.
 
-    `grid` is what grid_intensity reads. `device` is where the block computes: a CUDA device is metered too.
-    Of two blocks where one holds the other, the outer one's peak memory starts again with the inner one.
+    `grid` is passed to `grid_intensity`. `device` is where the block computes; a CUDA device is metered too. If blocks
+    are nested, the peak memory of the outer one starts again with the inner one.
     """
     meter = Meter(grid, device)
     try:
@@ -158,8 +158,8 @@ def measure(grid: str | float | None = None, device: torch.device | str = "cpu")
 def grid_intensity(grid: str | float | None = None) -> tuple[float, str]:
     """Return grams of CO2 per kWh and their source: 'given', a country such as 'FRA', or 'world average'.
 
-    `grid` is that number, an ISO country code of two or three letters, or 'world'; None asks the environment
-    variable PROCRUSTES_GRID and, where that is not set, the world.
+    `grid` is such a number, an ISO country code of two or three letters, or 'world'. None means the environment
+    variable PROCRUSTES_GRID or, if that is not set, the world average.
     """
     text = str(os.environ.get("PROCRUSTES_GRID") or "world" if grid is None else grid).strip()
     if text.lower() in ("world", "world average"):

@@ -96,7 +96,7 @@ class Training(Protocol[PartModel]):
 
 @dataclass(frozen=True)
 class Point:
-    """A point of the learning curve: the pilot after an epoch."""
+    """A point of the learning curve: the loss and validation MRR of the pilot after an epoch."""
 
     epoch: int
     loss: float
@@ -105,7 +105,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Learned(Generic[LearnedModel]):
-    """A model, for how many epochs it was trained, its pilot's curve, and settings that repeat it without a clock."""
+    """A trained model, its epochs, its pilot's learning curve, and settings that repeat training without a clock."""
 
     model: LearnedModel
     epochs: int
@@ -115,7 +115,7 @@ class Learned(Generic[LearnedModel]):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training has come: `done` of at most `total` units of work, a unit being an epoch of a part of size 1."""
+    """The progress of training: `done` of at most `total` units of work; a unit is one epoch of a part of size 1."""
 
     done: int
     total: int

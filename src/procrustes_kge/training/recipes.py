@@ -101,7 +101,7 @@ OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
 
 
 def baseline_recipes(model: str | None = None) -> list[str]:
-    """Return the recipes of the baselines, or of one: a model without published settings has one of its name too."""
+    """Return the recipes of the baselines, or of one model; each model has a recipe of its own name."""
     names = [*PUBLISHED, *(name for name in BASELINES if name not in PUBLISHED)]
     return [name for name in names if model in (None, _for_each_kind(name)[0].model)]
 
@@ -123,7 +123,7 @@ def recipe(name: str, graph: Graph | None = None, device: str = "auto", **change
 
 
 def check_recipe(name: str, device: str = "auto", **changes: Any) -> None:
-    """Refuse changes of a recipe that suit no graph, before one is read."""
+    """Refuse changes of a recipe that cannot work for any graph, before one is read."""
     _check_known(name, changes)
     if name in OWN:
         recipe(name, None, device, **changes)
@@ -195,7 +195,7 @@ def has_setting(settings: Settings, name: str) -> bool:
 
 
 def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
-    """Return settings with some of them changed; others that exclude a change fall back to their defaults.
+    """Return settings with these changes; other settings that conflict with a change return to their defaults.
 
     Vectors of another size have fewer groups rather than smaller ones.
     """
@@ -229,7 +229,7 @@ def _given_way(settings: TrainSettings, changes: dict[str, Any]) -> dict[str, An
 
 
 def values_of(settings: Settings) -> dict[str, Any]:
-    """Return all settings by name, a model's options among them: what files and reports hold."""
+    """Return all settings by name, including a model's options, as files and reports hold them."""
     values = asdict(settings)
     return values | values.pop("options", {})
 

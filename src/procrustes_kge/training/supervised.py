@@ -45,7 +45,7 @@ def train(graph: Graph, settings: TrainSettings | None = None, report: Report | 
 
 
 def check_negatives(graph: Graph, settings: TrainSettings) -> None:
-    """Refuse more negatives than a graph has entities to draw."""
+    """Refuse more negatives than a graph has other entities."""
     count = len(graph.entities)
     if isinstance(settings.negatives, int) and settings.negatives >= count > 1:
         have = f"the graph {graph.name} has {counted(count, 'entity')}"

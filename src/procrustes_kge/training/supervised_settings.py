@@ -22,7 +22,7 @@ class TrainSettings(Schedule):
         2000  # with half as many, noise can stop a training too soon
     )
     model: Annotated[str, f"train a baseline instead: {either(BASELINES)}"] = "complex"
-    options: ModelOptions = field(default_factory=BASELINES["complex"].Options)  # what the model is
+    options: ModelOptions = field(default_factory=BASELINES["complex"].Options)  # the model's own settings
     batch: Annotated[int | Literal["full"], "queries per step; full: all of them"] = 1024
     negatives: Annotated[
         int | Literal["all", "kvsall"],
