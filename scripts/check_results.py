@@ -1,7 +1,7 @@
-"""Compare README and docs with the result files that their tables and pictures come from, and recipes with their runs.
+"""Compare what is made from result files with them: tables and pictures in the pages, the package's results, recipes.
 
 python scripts/check_results.py            name what differs; exit code 1 if anything does
-python scripts/check_results.py --write    write the tables and pictures anew where they differ
+python scripts/check_results.py --write    write tables, pictures and the package's results again where they differ
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ import pictures  # noqa: E402
 import result_files  # noqa: E402
 import tables  # noqa: E402
 from procrustes_kge.bench.paper import DATASETS  # noqa: E402
-from procrustes_kge.bench.table import Row, table_rows  # noqa: E402
+from procrustes_kge.bench.table import SHIPPED, Row, read_line, table_rows  # noqa: E402
+from procrustes_kge.system.files import write_json  # noqa: E402
 from procrustes_kge.training.baseline_recipes import PUBLISHED  # noqa: E402
 from procrustes_kge.training.recipes import ALL_OPTIONS, values_of  # noqa: E402
 
@@ -42,7 +44,7 @@ def table_problems(pages: tuple[Path, ...] = PAGES, write: bool = False) -> Iter
             printed = f"{tables.printed(name)}\n"
             if shown != printed:
                 text = text.replace(f"<!-- {name} -->\n{shown}", f"<!-- {name} -->\n{printed}")
-                hint = "written anew" if write else "run scripts/check_results.py --write"
+                hint = "written again" if write else "run scripts/check_results.py --write"
                 yield f"{page.name}: the table `{name}` is not what benchmarks/tables.py prints; {hint}"
         if write:
             page.write_text(text, encoding="utf-8")
@@ -65,6 +67,20 @@ def picture_problems(drawn: dict[Path, str] | None = None, write: bool = False) 
             yield f"{file.name}: nothing draws it; add it to benchmarks/pictures.py, or remove it"
 
 
+def shipped_problems(
+    write: bool = False, results: Path = result_files.RESULTS, file: Path | None = None
+) -> Iterator[str]:
+    """Compare the results that come with the package with the result files of the table's rows."""
+    file = file or Path(str(SHIPPED))
+    figures = {row.name: read_line(row, results).figures for row in table_rows()}
+    wanted = {name: asdict(found) for name, found in figures.items() if found is not None}
+    if not file.exists() or json.loads(file.read_text(encoding="utf-8")) != wanted:
+        if write:
+            write_json(file, wanted)
+        hint = "written again" if write else "run scripts/check_results.py --write"
+        yield f"{file.name}: the package's results are not those of benchmarks/results; {hint}"
+
+
 def recipe_problems() -> Iterator[str]:
     """Compare the settings that a baseline's row was trained with with those of its recipe."""
     for row in table_rows():
@@ -85,14 +101,15 @@ def _differences(row: Row, settings: dict[str, Any]) -> Iterator[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write tables and pictures anew where they differ")
+    parser.add_argument("--write", action="store_true", help="write what differs again")
     arguments = parser.parse_args()
     problems = [
+        *shipped_problems(arguments.write),
         *table_problems(write=arguments.write),
         *picture_problems(write=arguments.write),
         *recipe_problems(),
     ]
-    print("\n".join(problems) if problems else "README and docs are what the result files give")
+    print("\n".join(problems) if problems else "README, docs and the package show what the result files hold")
     sys.exit(1 if problems else 0)
 
 

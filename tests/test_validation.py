@@ -33,7 +33,7 @@ def test_known_words_are_accepted(source):
 
 @given(st.text().filter(lambda word: word not in ("gas", "coal", "sun")))
 def test_an_unknown_word_is_named_with_those_that_are_known(word):
-    expected = "expected gas or coal or sun"
+    expected = "Known: gas, coal, sun"
     refused(lambda: Kettle(heat_source=word), setting="unknown heat source", seen=repr(word), remedy=expected)
 
 
@@ -84,7 +84,7 @@ def test_numbers_must_lie_in_range(value, most, above):
     if (value > 0 or (value == 0 and not above)) and value <= most:
         check_range(kettle, "loudness", most, above)
     else:
-        expected = f"expected a number {'above 0 and' if above else 'from 0'} up to {most:g}"
+        expected = f"expected a number {'above 0, at most' if above else 'from 0 to'} {most:g}"
         refused(partial(check_range, kettle, "loudness", most, above), setting="loudness", seen=value, remedy=expected)
 
 
@@ -100,7 +100,7 @@ def test_the_ends_of_a_range(value, above, accepted):
 def test_a_range_may_give_an_example():
     call = partial(check_range, Kettle(loudness=-1.0), "loudness", 1000, example=0.25)
     assert refused(call, setting="loudness", seen=-1.0, remedy="such as 0.25") == (
-        "loudness -1.0, expected a number from 0 up to 1000, such as 0.25"
+        "loudness -1.0, expected a number from 0 to 1000, such as 0.25"
     )
 
 

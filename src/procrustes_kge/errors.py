@@ -4,14 +4,14 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """A mistake in what the user gave: the message says what was seen, what was expected and what to do.
+    """A mistake in the input; the message says what was seen, what was expected and what to do.
 
     The command line prints the message without a traceback and exits with code 2.
     """
 
 
 class DivergedError(InputError):
-    """Training diverged; `model` is the last that was good."""
+    """Training diverged; `model` has the last good weights."""
 
     def __init__(self, message: str, model: Any) -> None:
         super().__init__(message)

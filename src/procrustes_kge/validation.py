@@ -1,28 +1,30 @@
-"""Checks that the settings of every method share: what was seen, what was expected, what to try."""
+"""Checks of settings, shared by all methods: a message says what was seen, what was expected and what to try."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields
+from math import isfinite
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.words import either, unknown
 
 MOST = 10**18  # of a whole number: PyTorch takes no size over 64 bits
 
 
 def check_choices(settings: Any) -> None:
-    """Refuse words that a field does not know and, where a field takes a number or a word, what is neither."""
+    """Refuse unknown words, and anything else in a field that takes a number or a word."""
     hints = get_type_hints(type(settings))
     for field in fields(settings):
         hint, value = hints[field.name], getattr(settings, field.name)
         if get_origin(hint) is Literal and value not in get_args(hint):
-            raise InputError(f"unknown {spoken(field.name)} {value!r}, expected {' or '.join(get_args(hint))}")
+            raise InputError(unknown(spoken(field.name), value, get_args(hint)))
         if get_origin(hint) in (Union, UnionType):
             words = [word for each in get_args(hint) if get_origin(each) is Literal for word in get_args(each)]
             if value not in words and (type(value) is not int or value < 1):
-                expected = " or ".join([*words, "a whole number of at least 1"])
+                expected = either([*words, "a whole number of at least 1"])
                 raise InputError(f"{spoken(field.name)} {value}, expected {expected}")
 
 
@@ -40,17 +42,18 @@ def check_odd(**numbers: int) -> None:
     """Refuse even numbers, and name their neighbours."""
     for name, value in numbers.items():
         if value % 2 == 0:
-            tries = " or ".join(str(each) for each in (value - 1, value + 1) if each > 0)
-            raise InputError(f"{spoken(name)} {value}, expected an odd number, which has a middle; try {tries}")
+            tries = either(each for each in (value - 1, value + 1) if each > 0)
+            raise InputError(f"{spoken(name)} {value}, expected an odd number; try {tries}")
 
 
 def check_range(settings: Any, name: str, most: float, above: bool = False, example: float | None = None) -> None:
     """Refuse a number below 0 (or not above it) or over `most`; NaN too."""
     value = getattr(settings, name)
     if not (0 < value <= most if above else 0 <= value <= most):
-        low = "above 0 and" if above else "from 0"
+        low, high = ("above 0", ", at most") if above else ("from 0", " to")
+        high = f"{high} {most:g}" if isfinite(most) else ("" if above else " up")
         such = f", such as {example}" if example is not None else ""
-        raise InputError(f"{spoken(name)} {value}, expected a number {low} up to {most:g}{such}")
+        raise InputError(f"{spoken(name)} {value}, expected a number {low}{high}{such}")
 
 
 def check_segments(dim: int, segment: int, groups: int = 1) -> None:
@@ -63,7 +66,7 @@ def check_divides(dim: int, by: int, what: str, setting: str | None = None, leas
     """Refuse a vector that cannot be cut into equal parts; name the nearest that can, and what else may be set."""
     if dim % by:
         below, smallest = dim - dim % by, -(-least // by) * by
-        tries = " or ".join(map(str, sorted({max(below, smallest), max(below + by, smallest)})))
+        tries = either(sorted({max(below, smallest), max(below + by, smallest)}))
         tries += f", or another --{setting}" if setting else ""
         raise InputError(f"dimension {dim} does not divide into {what}; try {tries}")
 

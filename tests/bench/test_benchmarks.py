@@ -168,6 +168,20 @@ def test_every_model_has_a_place_in_a_picture_and_a_label(script):
         assert all(room.top <= panel.y(point.mrr) <= room.bottom for point in found)
 
 
+def test_the_packages_results_are_those_of_the_files_or_are_named_and_mended(script, tmp_path):
+    checking, file = script("check_results"), tmp_path / "results.json"
+    assert list(checking.shipped_problems()) == []
+    for content in (None, "{}"):
+        if content is not None:
+            file.write_text(content)
+        (problem,) = checking.shipped_problems(file=file)
+        assert "results.json" in problem
+        assert "--write" in problem
+    assert len(list(checking.shipped_problems(write=True, file=file))) == 1
+    assert list(checking.shipped_problems(file=file)) == []
+    assert json.loads(file.read_text()).keys() == {row.name for row in table_rows()}
+
+
 def test_older_files_are_read_by_the_names_of_today(script):
     result_files = script("result_files")
     old = {"against": "labels", "loss": "logistic", "step": "adam", "rate_decay": 0.9, "dim": 5}

@@ -1,6 +1,7 @@
 """Laws of the speed report: counts follow the formulas, floors follow the counts, and nothing here judges a time."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -16,6 +17,7 @@ from procrustes_kge.bench.speed import (
     ranking,
     softmax_epoch,
     trained,
+    verdict,
 )
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
@@ -69,7 +71,7 @@ def test_training_and_ranking_are_timed_and_say_how_good_the_model_is():
     assert timing.ratio is None
     assert model.dim == 40
     ranked = ranking(graph, model, RATES)
-    assert "ms a triple" in ranked.note
+    assert "ms per triple" in ranked.note
     assert ranked.operations == 4 * len(graph.test) * len(graph.entities) * 40
 
 
@@ -85,3 +87,17 @@ def test_a_line_of_the_table_stands_under_its_heading():
     assert str(counted).split() == ["work", "1", "1", "1", "0.5", "2.0"]
     assert str(bare).split() == ["other", "work", "1", "a", "note"]
     assert json.loads(json.dumps(counted.as_dict()))["ratio"] == 2.0
+
+
+def test_the_verdict_is_one_sentence_of_what_was_timed():
+    epochs = [Timing("epoch, full batch", 0.2, floor=0.1), Timing("epoch, softmax", 3.0, floor=0.5)]
+    whole = [Timing("training, fast, dim 500", 24.0), Timing("ranking 9 test triples", 3.0, floor=1.0)]
+    theirs = [Timing("PyKEEN: one epoch, RotatE, dim 200", 60.0), Timing("PyKEEN: ranking", 9.0)]
+    said = verdict("umls", [*epochs, *whole, *theirs])
+    for words in ("umls in 24 s", "ranked in 3 s", "2.0 to 6.0 times", "2.5 times as long"):
+        assert words in said
+    for some in (epochs, whole, theirs, [*epochs, *whole], []):
+        sentence = verdict("umls", some)
+        assert re.fullmatch(r"[A-Z][^;]*[^.]\.", sentence)
+        assert ("PyKEEN" in sentence) is False
+        assert ("least time" in sentence) == (some[:2] == epochs)

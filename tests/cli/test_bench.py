@@ -18,10 +18,11 @@ def test_speed_prints_one_table_or_json(procrustes, monkeypatch):
     timings = (Timing("work", 1.0, 1e9, 1e9, 0.5), Timing("other work", 2.0))
     monkeypatch.setattr(bench_verb, "measured", lambda graph, device, pykeen: (rates, iter(timings)))
     arguments = ("bench", "speed", "ring.tsv", "--device", "cpu")
-    assert [line[:10].strip() for line in procrustes(*arguments).splitlines()[1:]] == ["", "work", "other work"]
+    assert [line[:10].strip() for line in procrustes(*arguments).splitlines()[1:-1]] == ["", "work", "other work"]
     printed = json.loads(procrustes(*arguments, "--json"))
     assert printed["rates"]["copy"] == 1e9
     assert [each["seconds"] for each in printed["timings"]] == [1.0, 2.0]
+    assert procrustes(*arguments).splitlines()[-1] == printed["verdict"]
 
 
 @pytest.fixture
@@ -70,6 +71,24 @@ def test_printing_trains_nothing(table, here):
     assert not (here / "results").exists()
 
 
+def test_what_is_printed_by_default_comes_with_the_package(table, here):
+    figures = {row.name: row for row in table_rows()}
+    printed = json.loads(table("--print", "--json"))
+    assert printed["folder"] is None
+    assert all(row["figures"] for row in printed["rows"])
+    assert len(printed["rows"]) == len(figures)
+    assert re.search(r"RotatE +\.\d{3}", table("--print"))
+    assert "--folder" in table("--print").splitlines()[-1]  # how to see one's own
+    assert "--folder" not in table("--print", "--markdown")
+    assert not (here / "results").exists()
+    write_json_atomically(
+        here / "results" / "rotate-wn18rr.json",
+        {"commit": None, "runs": [report_like(0.123, recipe="rotate", dataset="wn18rr")]},
+    )
+    assert ".123" not in table("--print")
+    assert ".123" in table("--print", "--folder", "results")
+
+
 def test_a_row_that_fails_ends_in_code_1(table, monkeypatch):
     def failing(settings):
         if settings.model == "transe":
@@ -86,8 +105,8 @@ def test_a_row_that_fails_ends_in_code_1(table, monkeypatch):
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (("--only", "nobody"), {"setting": "row", "seen": "'nobody'", "remedy": "expected a dataset (wn18rr or"}),
-        (("--json", "--markdown"), {"setting": "--markdown", "seen": "--json", "remedy": "give one"}),
+        (("--only", "nobody"), {"setting": "row", "seen": "'nobody'", "remedy": "Known: wn18rr, fb15k-237, transe"}),
+        (("--json", "--markdown"), {"setting": "--markdown", "seen": "--json", "remedy": "give one of them"}),
         (
             ("--only", "fast", "--device", "banana"),
             {"setting": "device", "seen": "'banana'", "remedy": "expected cpu, cuda, cuda:N or auto"},

@@ -16,7 +16,7 @@ def test_datasets_are_listed_with_licence_and_citation(procrustes):
         )
         assert f"licence: {known.licence}\n" in printed
         assert known.citation in printed
-    assert printed.count("   here\n") == 1
+    assert printed.count("   ready\n") == 1
     assert printed.count("   to download\n") == len(datasets.DATASETS) - 1
 
 
@@ -48,4 +48,4 @@ def test_a_dataset_that_cannot_be_downloaded_says_what_to_fetch_and_where_to_put
     (here.parent / "cache").mkdir()
     address, place = datasets.DATASETS["umls"].archive.address, here.parent / "cache" / "umls.tar.gz"
     for command in (("data", "get", "umls"), ("train", "umls", *TINY)):
-        refused(*command, setting=address, seen="no network here", remedy=f"put it at {place}")
+        refused(*command, setting=address, seen="no network here", remedy=f"download it some other way to {place}")

@@ -19,7 +19,7 @@ def test_vectors_are_exported_with_their_names(procrustes, run):
     model = load(run)
     table = model.vectors.flatten(1).numpy()
     printed = procrustes("export", run, "vectors.npy")
-    assert printed == "wrote  vectors.npy, vectors.txt   40 vectors of 40 numbers\n"
+    assert printed == "wrote  vectors.npy, vectors.txt   40 vectors of dimension 40\n"
     assert np.array_equal(np.load("vectors.npy"), table)
     assert Path("vectors.txt").read_text().splitlines() == list(model.entities)
     printed = json.loads(procrustes("export", run, "--format", "parquet", "vectors.parquet", "--json"))

@@ -55,7 +55,7 @@ def in_a_folder(command, **files):
     return prepare
 
 
-SHARES = "expected two numbers from 0"
+SHARES = "expected two numbers of at least 0"
 NUMBER = "expected a whole number of at least 1"
 TIME, MEMORY = "such as 60s, 10m or 1h", "such as 4GB or"
 MISTAKES = {  # what is run: what it names, the value seen, and a remedy
@@ -65,7 +65,12 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     "separator unknown": (training("--separator", "=>"), "separator", "'=>'", "use tab, comma, space"),
     "separator of no use": (training("--separator", "pipe"), "ring.tsv, line 1", "1 column", "expected 3"),
     "empty file": (bad_file("bad.tsv", b""), "bad.tsv", "no triples", "expected a head, a relation and a tail"),
-    "binary file": (bad_file("bad.tsv", b"\x7fELF\x00\x01"), "bad.tsv", "looks binary", "expected text; name the file"),
+    "binary file": (
+        bad_file("bad.tsv", b"\x7fELF\x00\x01"),
+        "bad.tsv",
+        "looks binary",
+        "expected text; if it has another format",
+    ),
     "bad UTF-8": (bad_file("bad.tsv", b"a\tr\tb\nZ\xfcrich\tr\tb\n"), "bad.tsv, line 2", "(0xfc)", "not UTF-8"),
     "broken gzip": (bad_file("bad.tsv.gz", b"\x1f\x8b\x08junk"), "bad.tsv.gz", "broken or truncated", ""),
     "no such file": (lambda here: ["train", "nothing.tsv"], "nothing.tsv", "no such file", "`procrustes data` lists"),
@@ -81,11 +86,16 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     ),
     "run folder as a graph": (with_run("train", "RUN"), "RUN", "no triples here", "expected a file train.txt"),
     "columns too few": (training("--columns", "1,2"), "columns", "'1,2'", "try head,relation,tail"),
-    "columns unknown": (training("--columns", "1,2,4"), "ring.tsv", "no column '4'", "numbers from 1"),
+    "columns unknown": (training("--columns", "1,2,4"), "ring.tsv", "unknown column '4'", "numbers counted from 1"),
     "labels missing": (training("--labels", "gone.tsv"), "gone.tsv", "cannot be read", "check its name"),
     "labels of others": (training("--labels", "ring.tsv"), "ring.tsv, line 1", "3 columns", "expected 2 (name, label)"),
     # Datasets.
-    "unknown dataset": (lambda here: ["train", "wn18r"], "dataset", "'wn18r'", "did you mean wn18rr?; expected one of"),
+    "unknown dataset": (
+        lambda here: ["train", "wn18r"],
+        "dataset",
+        "'wn18r'",
+        "Did you mean wn18rr? Known: wordnet-mini, wn18rr",
+    ),
     "dataset with a path": (
         lambda here: ["train", "data/wn18rr"],
         "file or folder",
@@ -96,7 +106,7 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
         lambda here: ["data", "get", "freebase"],
         "dataset",
         "'freebase'",
-        "expected one of",
+        "Known: wordnet-mini, wn18rr",
     ),
     "getting what a folder is called": (
         lambda here: Path("umls").mkdir() or ["data", "get", "UMLS"],
@@ -114,12 +124,13 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     "learning rate zero": (training("--learning-rate", "0"), "learning rate", "0.0", "expected a number above 0"),
     "a GPU too many": (training("--device", "cuda:99"), "device", "'cuda:99'", "PyTorch"),
     "device unknown": (training("--device", "gpu"), "device", "'gpu'", "expected cpu, cuda, cuda:N or auto"),
-    "recipe unknown": (training("--recipe", "slow"), "recipe", "'slow'", "expected accurate or fast or paper"),
+    "recipe unknown": (training("--recipe", "slow"), "recipe", "'slow'", "Known: accurate, fast, paper"),
     "time without sense": (training("--time", "soon"), "time", "'soon'", TIME),
     "time of another unit": (training("--time", "3 days"), "time", "'3 days'", TIME),
     "no time": (training("--time", "0s"), "time", "'0s'", TIME),
     "time empty": (training("--time", ""), "time", "''", TIME),
     "memory without sense": (training("--memory", "lots"), "memory", "'lots'", MEMORY),
+    "memory without a unit": (training("--memory", "4"), "memory", "4 bytes", "did you mean 4GB?"),
     "memory negative": (training("--memory", "-4GB"), "memory", "'-4GB'", MEMORY),
     "no memory": (training("--memory", "0"), "memory", "'0'", MEMORY),
     "a setting of other recipes": (
@@ -130,15 +141,15 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     ),
     "a setting of others than fast": (
         training("--recipe", "fast", "--warm-start", "3"),
-        *("warm start", "the recipe fast", "try it with accurate or paper+ns or paper+tb or paper+ns+tb"),
+        *("warm start", "the recipe fast", "try it with accurate, paper+ns, paper+tb or paper+ns+tb"),
     ),
-    "no negatives": (training("--negatives", "none"), "loss", "none negatives", "the squared loss"),
+    "no negatives": (training("--negatives", "none"), "loss", "negatives none", "try --negatives all"),
     "nothing to keep lengths": (
         training("--negatives", "none", "--loss", "squared"),
         *("lengths", "without negatives", "try --lengths unit"),
     ),
     "grid unknown": (training("--grid", "Atlantis"), "grid", "'Atlantis'", "expected grams of CO2 per kWh"),
-    "grid negative": (training("--grid", "-3"), "grid", "-3", "a number from 0 up"),
+    "grid negative": (training("--grid", "-3"), "grid", "-3", "a number of at least 0"),
     "share too large": (training("--valid", "0.99"), "valid share", "0.99 and test share 0.05", SHARES),
     "share negative": (training("--test", "-1"), "test share", "-1.0", SHARES),
     # Where to write.
@@ -168,33 +179,33 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
         damaged("settings.json", lambda whole: re.sub(rb'"format": \d+', b'"format": 2', whole)),
         *("RUN", "written in format 2", "train again"),
     ),
-    "split unknown": (with_run("evaluate", "RUN", "--split", "dev"), "split", "'dev'", "expected one of train, valid"),
+    "split unknown": (with_run("evaluate", "RUN", "--split", "dev"), "split", "'dev'", "Known: train, valid, test"),
     "ranking on no GPU": (with_run("evaluate", "RUN", "--device", "cuda:99"), "device", "'cuda:99'", "PyTorch"),
     # Queries.
     "head unknown": (
         with_run("predict", "RUN", "-H", "turn 4 and miror", "-r", "turn 2"),
-        *("unknown entity", "'turn 4 and miror'", "did you mean 'turn 4 and mirror'"),
+        *("unknown entity", "'turn 4 and miror'", "Did you mean 'turn 4 and mirror'"),
     ),
     "tail unknown": (
         with_run("predict", "RUN", "-T", "zebra", "-r", "turn 2"),
-        *("unknown entity", "'zebra'", "expected one of the graph's 60"),
+        *("unknown entity", "'zebra'", "Known: 'turn 0', 'turn 1'"),
     ),
     "relation unknown": (
         with_run("predict", "RUN", "-H", "turn 4", "-r", "trun 2"),
-        *("unknown relation", "'trun 2'", "expected one of the graph's 8; did you mean 'turn 2'"),
+        *("unknown relation", "'trun 2'", "Did you mean 'turn 2'? Known: 'turn 1', 'turn 2'"),
     ),
     "both sides": (
         with_run("predict", "RUN", "-H", "turn 4", "-T", "turn 6", "-r", "turn 2"),
-        *("--head", "--tail", "give either"),
+        *("--head", "--tail", "not both"),
     ),
-    "neither side": (with_run("predict", "RUN", "-r", "turn 2"), "--head", "--tail", "give either"),
+    "neither side": (with_run("predict", "RUN", "-r", "turn 2"), "--head", "--tail", "give --head to ask for tails"),
     "no answers": (with_run("predict", "RUN", "-H", "turn 4", "-r", "turn 2", "-k", "0"), "-k", "0", NUMBER),
     "no new answers": (
         with_run("predict", "RUN", "-H", "turn 4", "-r", "turn 2", "-k", "-1", "--new"),
         *("-k", "-1", NUMBER),
     ),
     # Exports.
-    "format unknown": (with_run("export", "RUN", "x.pt", "--format", "pt"), "format", "'pt'", "expected npy, parquet"),
+    "format unknown": (with_run("export", "RUN", "x.pt", "--format", "pt"), "format", "'pt'", "Known: npy, parquet"),
     "export into nowhere": (with_run("export", "RUN", "gone/x.npy"), "gone", "no such folder", "to write x.npy into"),
     "export onto a folder": (with_run("export", "RUN", "RUN"), "RUN", "is a folder", "expected the name of a file"),
 }
@@ -234,7 +245,7 @@ SENTENCES = {  # a few in full, as a person reads them
     "dim not divisible": "dimension 45 does not divide into segments of 10; try 40 or 50",
     "dim negative": "dim -40, expected a whole number of at least 1",
     "out is here": ".: you are inside this folder, so it is not replaced; choose another --out",
-    "neither side": "give either --head, to ask for tails, or --tail, to ask for heads",
+    "neither side": "give --head to ask for tails, or --tail to ask for heads, but not both",
     "getting what a folder is called": (
         "umls: a file or folder here has this name and would be read instead; run this elsewhere"
     ),

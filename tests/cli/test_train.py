@@ -37,8 +37,8 @@ def test_training_on_a_file_answers_in_a_few_lines(procrustes):
     assert first == "ring   40 entities · 3 relations · 82 triples"
     assert odd == [
         "  1 duplicate triple dropped",
-        "  triples from an entity to itself: 1",
-        "  relations that occur once in train: 1 ('once')",
+        "  1 triple from an entity to itself",
+        "  1 relation with a single training triple: 'once'",
     ]
     assert re.fullmatch(CLOSING, "".join(printed.splitlines(keepends=True)[-5:]))
     assert load_run("runs/ring").graph.checksum == read_graph("ring.tsv").checksum
@@ -88,7 +88,7 @@ def test_recipes_are_where_settings_start(name, procrustes):
 PLANS = {
     "fast": "40 numbers in segments of 10, up to 3 epochs",
     "paper": "40 numbers in segments of 10, up to 3 epochs",
-    "paper+ns": "40 numbers in segments of 10, 3 epochs, batch all, 39 negatives",
+    "paper+ns": "40 numbers in segments of 10, 3 epochs, full batch, 39 negatives",
     "paper+tb": "40 numbers in segments of 10, 3 epochs, batch 148, no negatives",
     "paper+ns+tb": "40 numbers in segments of 10, 3 epochs, batch 148, 39 negatives",
     "accurate": "40 numbers in segments of 10, 3 epochs, batch 148, all negatives",
@@ -167,7 +167,9 @@ def test_separators_headers_and_packing(procrustes):
     printed = procrustes("train", "ring.csv.gz", "--separator", "|", *TINY)
     assert printed.startswith("ring   40 entities · 2 relations · 80 triples\n  1 header line skipped")
     printed = procrustes("train", "ring.csv.gz", "--separator", "|", "--no-header", *TINY)
-    assert printed.startswith("ring   42 entities · 3 relations · 81 triples\n  relations that occur once")
+    assert printed.startswith(
+        "ring   42 entities · 3 relations · 81 triples\n  1 relation with a single training triple"
+    )
 
 
 def test_shares_set_triples_aside(procrustes):
@@ -187,13 +189,13 @@ def test_the_grid_is_printed_and_counted(grid, name, procrustes):
 
 
 ODDITIES = {
-    "a graph with one relation": (["a r b", "b r c", "c r a"], [], "there is one relation only"),
-    "a relation that occurs once": (["a r b", "b r c", "c s a"], [], "relations that occur once in train: 1 ('s')"),
-    "self-loops": (["a r b", "b r b", "c s c"], [], "triples from an entity to itself: 2"),
+    "a graph with one relation": (["a r b", "b r c", "c r a"], [], "only 1 relation"),
+    "a relation that occurs once": (["a r b", "b r c", "c s a"], [], "1 relation with a single training triple: 's'"),
+    "self-loops": (["a r b", "b r b", "c s c"], [], "2 triples from an entity to itself"),
     "entities only in test": (
         ["a r b", "b s c"],
         ["y r a", "z s a"],
-        "entities in valid or test alone, of which nothing can be learned: 2",
+        "2 entities in valid or test but not in train, so not learned",
     ),
     "duplicates": (["a r b", "a r b", "b s c", "a r b"], [], "2 duplicate triples dropped"),
     "duplicates across splits": (["a r b", "b s c"], ["a r b", "c r a"], "test: 1 duplicate triple dropped"),
@@ -215,7 +217,7 @@ def test_a_graph_too_small_to_set_anything_aside_is_trained(procrustes, failed):
     printed = json.loads(procrustes("train", "two.txt", "--valid", "0.4", "--json", *TINY))
     assert printed["metrics"] == {}
     assert printed["triples"] == {"train": 2, "valid": 0, "test": 0}
-    assert any("0 of the 1 triples wanted for valid and test could be set aside" in note for note in printed["notes"])
+    assert any("0 triples set aside for valid and test instead of 1" in note for note in printed["notes"])
     assert "two has no test triples" in failed("evaluate", "runs/two")
     assert procrustes("predict", "runs/two", "-H", "a", "-r", "r", "-k", "1").startswith("  1  ")
 

@@ -22,7 +22,7 @@ def test_a_baseline_is_trained_ranked_saved_and_asked_by_the_same_commands(name,
     assert kept["model"] == kept["recipe"] == name
     assert report["metrics"]["test"]["mrr"] == pytest.approx(kept["metrics"]["test"]["mrr"])
     assert len(procrustes("predict", "runs/other", "--head", "e3", "-r", "next", "-k", 4).splitlines()) >= 4
-    assert "40 vectors of 20 numbers" in procrustes("export", "runs/other", "vectors.npy")
+    assert "40 vectors of dimension 20" in procrustes("export", "runs/other", "vectors.npy")
 
 
 def test_a_model_is_the_recipe_of_its_name_unless_another_is_named(procrustes, monkeypatch):
@@ -49,15 +49,15 @@ def test_a_training_that_validation_ends_says_how_many_epochs_it_took(procrustes
 
 
 MISTAKES = {  # flags: the setting, what was seen, and a remedy
-    "--model nobody": ("unknown model", "'nobody'", "expected transe or distmult"),
-    "--model ote --recipe fast": ("recipe fast", "--model ote", "give one of its own (ote"),
-    "--model ote --time 60s": ("--time", "for our own model", "give --epochs or --dim"),
-    "--recipe ote --memory 4GB": ("--memory", "for our own model", "give --epochs or --dim"),
-    "--model complex --segment 20": ("segment", "no setting of complex", "try it with accurate"),
+    "--model nobody": ("unknown model", "'nobody'", "Known: transe, distmult"),
+    "--model ote --recipe fast": ("recipe fast", "--model ote", "try --recipe ote or ote-paper"),
+    "--model ote --time 60s": ("--time", "a baseline", "set --epochs or --dim"),
+    "--recipe ote --memory 4GB": ("--memory", "a baseline", "set --epochs or --dim"),
+    "--model complex --segment 20": ("setting segment", "complex", "try it with accurate"),
     "--model quate --dim 30": ("dimension", "30 does not divide into numbers of 4 parts", "try 28 or 32"),
-    "--model tucker --no-inverses": ("inverses", "no setting of tucker", "has of its own: dim, relation dim"),
-    "--model complex --entities-only": ("--entities-only", "a baseline's relations", "is for our own model"),
-    "--recipe complex --entities-only": ("--entities-only", "a baseline's relations", "is for our own model"),
+    "--model tucker --no-inverses": ("setting inverses", "tucker", "try it with transe"),
+    "--model complex --entities-only": ("--entities-only", "a baseline", "leave it out"),
+    "--recipe complex --entities-only": ("--entities-only", "a baseline", "leave it out"),
 }
 
 
@@ -78,7 +78,7 @@ def test_a_baseline_that_runs_out_of_memory_is_reported_in_a_sentence(refused, m
 
     monkeypatch.setattr("procrustes_kge.training.supervised.build", without_memory)
     ask = ("train", "ring.tsv", "--model", "complex", "--dim", 20, "--device", "cpu")
-    refused(*ask, described=True, setting="out of memory", seen="40 entities of ring", remedy="a smaller --dim")
+    refused(*ask, described=True, setting="ran out of memory", seen="40 entities of ring", remedy="a smaller --dim")
 
 
 def test_a_model_that_is_added_is_trained_by_its_name(procrustes, monkeypatch):

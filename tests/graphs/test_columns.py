@@ -111,11 +111,11 @@ def test_a_column_that_is_left_out_may_be_empty(kind, tmp_path):
 @pytest.mark.parametrize(
     ("columns", "seen", "remedy"),
     [
-        ("pkg,relation,target", "no column 'pkg'", "package, relation, target"),
-        ("1,2,9", "no column '9'", "numbers from 1"),
-        ("0,1,2", "no column '0'", "numbers from 1"),
+        ("pkg,relation,target", "unknown column 'pkg'", "package, relation, target"),
+        ("1,2,9", "unknown column '9'", "numbers counted from 1"),
+        ("0,1,2", "unknown column '0'", "numbers counted from 1"),
         ("package,relation", "'package,relation'", "try head,relation,tail"),
-        ("package,relation,package", "three different ones", "1,2,3"),
+        ("package,relation,package", "three different columns", "1,2,3"),
         ((1, 2), "(1, 2)", "1,2,3"),
     ],
 )
@@ -127,7 +127,7 @@ def test_columns_that_are_not_there_are_told(kind, columns, seen, remedy, tmp_pa
 
 def test_of_two_columns_of_one_name_a_number_chooses():
     frame = pandas.DataFrame(WEIGHED, columns=["x", "x", "r", "t"])
-    refused(lambda: whole(frame, columns="x,r,t"), setting="columns", seen="'x'", remedy="give its number")
+    refused(lambda: whole(frame, columns="x,r,t"), setting="columns", seen="'x'", remedy="give the number")
     assert named(whole(frame, columns="2,3,4")) == ROWS
 
 
@@ -232,7 +232,7 @@ def test_a_row_without_an_order_is_refused(row):
 @pytest.mark.parametrize("columns", [None, "1,2,3"])
 def test_a_header_that_is_not_known_is_no_triple(columns, tmp_path):
     path = delimited(tmp_path, ["package", "dependency", "needed"], ROWS, ".csv", ",")
-    seen = "line 1 (package, dependency, needed): shares no name with the other lines"
+    seen = "line 1 (package, dependency, needed): no other line has any of these names"
     refused(lambda: whole(path, columns=columns), setting=path, seen=seen, remedy="--header")
     assert named(whole(path, header=True, columns=columns)) == ROWS
     kept = whole(path, header=False, columns=columns)

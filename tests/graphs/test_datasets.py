@@ -264,12 +264,12 @@ def test_names_are_found_in_capitals_or_not():
 
 @pytest.mark.parametrize(("typed", "meant"), [("wn18r", "wn18rr"), ("FB15k237", "fb15k-237"), ("wordnet", DEFAULT)])
 def test_an_unknown_name_suggests_the_nearest(typed, meant):
-    with pytest.raises(InputError, match=f"{typed}', did you mean {meant}.*{', '.join(DATASETS)}.*path"):
+    with pytest.raises(InputError, match=rf"'{typed}'\. Did you mean {meant}\?.*{', '.join(DATASETS)}.*path"):
         datasets.dataset(typed)
 
 
 def test_a_name_like_no_other_gets_no_suggestion():
-    with pytest.raises(InputError, match=r"^((?!did you mean).)*$"):
+    with pytest.raises(InputError, match=r"^((?!Did you mean).)*$"):
         datasets.dataset("graph.tsv")
 
 

@@ -176,7 +176,7 @@ def test_four_columns_are_told_what_to_do():
     assert "such as --columns 1,2,3 (in Python, columns=(1, 2, 3))" in failure("a\tr\tb\t0.5\n")
     assert "quotation marks" not in failure("a,r,b,0.5\nb,r,c,0.5\n")
     uneven = failure("a\tr\tb\t1\nc\tr\td\n", wanted=["1", "2", "3"])
-    assert "line 2: 3 columns, expected 4 as in the lines before" in uneven
+    assert "line 2: 3 columns, expected 4 as in the lines above" in uneven
     assert "need tabs" in failure("New York in USA\n")
     assert "quotation marks" in failure("Smith, John,knows,Jane\n")
 
@@ -194,9 +194,9 @@ def test_empty_names_are_told():
 
 
 def test_an_open_quotation_mark_does_not_swallow_the_file():
-    assert failure('a,r,b\na,r,"b\n' + "a,r,b\n" * 9).startswith("graph.tsv, line 2: cannot be cut into columns")
-    assert failure('a,r,b\na,r,"b\n' + "a,r,b\n" * 99_999).startswith("graph.tsv, line 2: cannot be cut")
-    assert failure('a,r,b\na,r,"b"c\n').startswith("graph.tsv, line 2: cannot be cut into columns")
+    assert failure('a,r,b\na,r,"b\n' + "a,r,b\n" * 9).startswith("graph.tsv, line 2: cannot be split into columns")
+    assert failure('a,r,b\na,r,"b\n' + "a,r,b\n" * 99_999).startswith("graph.tsv, line 2: cannot be split")
+    assert failure('a,r,b\na,r,"b"c\n').startswith("graph.tsv, line 2: cannot be split into columns")
 
 
 @pytest.mark.parametrize("separator", ["::", "x", ""])

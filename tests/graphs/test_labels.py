@@ -74,11 +74,11 @@ def test_rdf_labels_are_english_or_of_no_language_if_there_are_such(tmp_path):
     [
         ("l.tsv", "Q1\tone\nQ2\n", "line 2: 1 column", "expected 2 (name, label)"),
         ("l.csv", "Q1,Ada, Countess\n", "line 1: 3 columns", "quotation marks"),
-        ("l.tsv", "Q1\tone\tmore\n", "line 1: 3 columns", "remove the others"),
+        ("l.tsv", "Q1\tone\tmore\n", "line 1: 3 columns", "remove the other columns"),
         ("l.json", "[1, 2]", "expected a JSON object", '{"Q90": "Paris"}'),
         ("l.json", '{"Q1": 7}', "expected a JSON object", '{"Q90": "Paris"}'),
-        ("l.json", "{", "not valid JSON", "mend it"),
-        ("l.tsv", "one\tQ1\n", "such as 'one'", "expected a name of the graph, then its label"),
+        ("l.json", "{", "not valid JSON", "fix it"),
+        ("l.tsv", "one\tQ1\n", "such as 'one'", "then its label"),
         ("l.tsv", "", "holds no labels", "expected a name and its label on each line"),
     ],
 )

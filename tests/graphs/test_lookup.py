@@ -48,7 +48,7 @@ def test_of_two_spellings_in_one_graph_the_exact_one_is_meant():
 @pytest.mark.parametrize(("asked", "suggested"), [("Zoe", "Zoë"), ("ZOË", "Zoë"), ("strasse", "Straße")])
 def test_suggestions_see_through_accents_and_capitals(asked, suggested):
     names = Vocabulary(["Ann", "Zoë", "Straße"], "entity")
-    refused(lambda: names.id(asked), setting="unknown entity", seen=repr(asked), remedy=f"did you mean {suggested!r}?")
+    refused(lambda: names.id(asked), setting="unknown entity", seen=repr(asked), remedy=f"Did you mean {suggested!r}?")
 
 
 @pytest.mark.parametrize(

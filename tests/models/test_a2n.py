@@ -10,6 +10,7 @@ from hypothesis import example, given, strategies as st
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import a2n
 from procrustes_kge.models.baselines.a2n import A2N, check_edges_countable
+from procrustes_kge.words import counted
 from toys import arriving, baseline_of, every_query, random_graph, random_graphs, scrambled
 
 NO_EDGES = torch.empty(0, 3, dtype=torch.int64)
@@ -182,7 +183,9 @@ def test_a2n_refuses_a_graph_of_more_edges_than_64_bits_number(entities, relatio
     if last < 2**63:
         check_edges_countable(entities, relations)
     else:
-        with pytest.raises(InputError, match=f"^{entities:,} entities and {relations:,} relations .*; try another"):
+        with pytest.raises(
+            InputError, match=f"^{counted(entities, 'entity')} and {counted(relations, 'relation')} .*; try another"
+        ):
             check_edges_countable(entities, relations)
 
 

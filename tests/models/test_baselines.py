@@ -104,14 +104,14 @@ def test_a_dimension_is_taken_or_refused_with_one_that_would_be(name, dim):
 NUMBERS = dict.fromkeys(("dim", "kernel", "filters", "height", "permutations"), (0, "whole number of at least 1"))
 NUMBERS |= dict.fromkeys(("layers", "blocks", "input_dim", "max_neighbours"), (0, "whole number of at least 1"))
 NUMBERS |= {"relation_dim": (0, "whole number of at least 1"), "group": (0, "whole number of at least 1")}
-NUMBERS |= {"margin": (-1.0, "up to 1000"), "init_std": (0.0, "up to 1000"), "norm": (3, "1 or 2")}
+NUMBERS |= {"margin": (-1.0, "to 1000"), "init_std": (0.0, "at most 1000"), "norm": (3, "1 or 2")}
 
 
 @pytest.mark.parametrize(
     ("name", "option"), [(name, option) for name in BASELINES for option in sorted(options_of(name) - {"inverses"})]
 )
 def test_every_number_has_a_range(name, option):
-    wrong, expected = NUMBERS.get(option, (1.0, "up to 0.99"))
+    wrong, expected = NUMBERS.get(option, (1.0, "to 0.99"))
     with pytest.raises(InputError, match=f"^{option.replace('_', ' ')} {wrong}, expected .*{expected}"):
         BASELINES[name].Options(**{option: wrong})
 
@@ -126,7 +126,7 @@ def test_a_dimension_that_does_not_divide_is_refused_in_a_sentence():
 
 
 def test_what_is_no_model_or_belongs_to_another_is_refused():
-    with pytest.raises(InputError, match=r"^unknown model 'rescal', expected transe or .* or ote$"):
+    with pytest.raises(InputError, match=r"^unknown model 'rescal'\. Known: transe, .*, ote$"):
         build("rescal", GRAPH, BASELINES["transe"].Options())
     with pytest.raises(InputError, match=r"^complex with DistMult.Options, expected ComplEx.Options"):
         build("complex", GRAPH, BASELINES["distmult"].Options())

@@ -240,7 +240,7 @@ def test_rgcn_asks_for_heads_with_the_same_vector_or_with_its_own():
             {"dim": 500, "blocks": 30},
             "dimension 500 does not divide into 30 blocks; try 480 or 510, or another",
         ),
-        ("sacn", {"kernel": 4}, "kernel 4, expected an odd number, which has a middle; try 3 or 5"),
+        ("sacn", {"kernel": 4}, "kernel 4, expected an odd number; try 3 or 5"),
     ],
 )
 def test_what_cannot_be_is_refused(name, options, message):

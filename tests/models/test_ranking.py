@@ -194,7 +194,7 @@ def test_where_scores_do_not_fit_in_memory_fewer_are_held_at_once(monkeypatch):
     first = next(place for place, size in enumerate(sizes) if size <= 3)
     assert max(sizes[first:]) <= 3  # what has fitted is remembered
     monkeypatch.setattr(ranking, "count_places", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError))
-    with pytest.raises(InputError, match="out of memory for ranking 10 triples of random; try a smaller --dim"):
+    with pytest.raises(InputError, match="out of memory while ranking 10 triples of random; try a smaller --dim"):
         evaluate(table, graph)
 
 

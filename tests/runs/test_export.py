@@ -77,7 +77,7 @@ def test_blanks_in_word2vec_names_are_replaced_unless_two_names_would_meet(names
             export(model, Path(folder, "vectors"), "word2vec")
             assert read_word2vec(Path(folder, "vectors"))[0] == words
         else:
-            with pytest.raises(InputError, match="which allows no blanks; use --format parquet or npy"):
+            with pytest.raises(InputError, match="which allows no spaces; use --format parquet or npy"):
                 export(model, Path(folder, "vectors"), "word2vec")
             assert list(Path(folder).iterdir()) == []
 
@@ -85,7 +85,7 @@ def test_blanks_in_word2vec_names_are_replaced_unless_two_names_would_meet(names
 def test_names_that_would_meet_are_named(tmp_path):
     with pytest.raises(InputError) as caught:
         export(model_of(["new york", "paris", "new_york"]), tmp_path / "vectors", "word2vec")
-    assert str(caught.value).startswith("the names 'new york' and 'new_york' are both 'new_york' in word2vec")
+    assert str(caught.value).startswith("the names 'new york' and 'new_york' both become 'new_york' in word2vec")
 
 
 def test_an_export_replaces_an_earlier_one(named, tmp_path):
@@ -101,11 +101,15 @@ def test_exports_that_cannot_be_are_refused_and_nothing_is_touched(named, tmp_pa
     (tmp_path / "train.txt").write_text("a\tr\tb\n")
     before = files_in(tmp_path)
     refusals = [
-        (tmp_path / "x.bin", "pickle", "unknown format 'pickle', expected npy, parquet, word2vec"),
+        (tmp_path / "x.bin", "pickle", "unknown format 'pickle'. Known: npy, parquet, word2vec"),
         (tmp_path / "nowhere" / "x.npy", "npy", "nowhere: no such folder to write x.npy into"),
         (tmp_path / "train.txt" / "x.npy", "npy", r"train\.txt: no such folder to write x\.npy into"),
         (tmp_path / "folder", "parquet", "folder: is a folder, expected the name of a file; try .*vectors"),
-        (tmp_path / "x.txt", "npy", r"x\.txt: the names go into a \.txt file .*; end the vectors' file in \.npy"),
+        (
+            tmp_path / "x.txt",
+            "npy",
+            r"x\.txt: the names go into a \.txt file .*; give the vectors a name that ends in \.npy",
+        ),
         (tmp_path / "train.npy", "npy", r"train\.txt: goes with train\.npy, but is there already"),
         (tmp_path / ("x" * 300), "npy", r"cannot be written \(File name too long\)"),
     ]
@@ -215,9 +219,9 @@ def test_relations_of_a_baseline_are_vectors_for_both_directions(name, tmp_path)
 
 
 def test_word2vec_has_no_place_for_matrices(named, tmp_path):
-    with pytest.raises(InputError, match=r"word2vec holds one vector a name, .* more \(rotation\); use parquet"):
+    with pytest.raises(InputError, match=r"word2vec holds one vector per name, .* more \(rotation\); use parquet"):
         export(named, tmp_path / "r.vec", what="relations")
-    with pytest.raises(InputError, match="unknown 'rotations' to export, expected entities or relations"):
+    with pytest.raises(InputError, match=r"'rotations'. Did you mean relations\? Known: entities, relations"):
         export(named, tmp_path / "r.npy", what="rotations")
 
 

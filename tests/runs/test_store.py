@@ -180,7 +180,7 @@ def test_what_does_not_belong_together_is_not_saved(tmp_path):
         save(model, tmp_path / "run", relations=False)
     with pytest.raises(InputError, match="needs the settings it was trained with"):
         save(model, tmp_path / "run", graph, relations=False)
-    with pytest.raises(InputError, match="the graph random has other names than the model; save it with the one"):
+    with pytest.raises(InputError, match="the graph random has other names than the model; save it with the graph"):
         save(model, tmp_path / "run", random_graph(entities=5, relations=2, triples=20))
     assert files_in(tmp_path) == {}
 
@@ -244,7 +244,7 @@ def test_a_baseline_is_saved_with_its_own_settings_and_its_relations(tmp_path):
     graph, settings = rotated_graph(), small_settings("complex", epochs=1)
     model = train(graph, settings)
     for other in (small_settings("transe"), small_settings("complex", dim=16), FIT):
-        with pytest.raises(InputError, match="settings of another model than this complex; give those it was trained"):
+        with pytest.raises(InputError, match="settings are not of complex; give those that the model was trained"):
             save(model, tmp_path / "run", graph, other)
     with pytest.raises(InputError, match="do not follow from its entities"):
         save(model, tmp_path / "run", graph, settings, relations=False)

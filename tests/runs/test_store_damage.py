@@ -67,7 +67,7 @@ DAMAGE = {
     "no translations": (edit_tensors(MODEL, translations=None), "'translations' is missing"),
     "no relations, no triples": (
         lambda folder: [edit_tensors(MODEL, rotations=None)(folder), remove(TRIPLES)(folder)],
-        "neither the relations are there nor the triples that they are computed from",
+        "both the relations and the triples to compute them from are missing",
     ),
     "triples cut": (
         lambda folder: write(TRIPLES, (folder / TRIPLES).read_bytes()[:-8])(folder),
@@ -103,8 +103,11 @@ def test_damage_is_said_with_the_folder_and_what_to_do(kind, folder):
         (edit_tensors(MODEL, scales=lambda table: table[..., :1]), r"scales of shape \(16, 4, 1\), expected"),
         (edit_tensors(MODEL, translations=None), "'translations' is missing"),
         (edit_settings(method="fit"), "a setting '[a-z_]+', which this version does not know"),
-        (edit_settings(settings={"crowd": 3.0}), r"\(crowd 3.0, expected a number from 0 up to 2\)"),
-        (edit_settings(settings={"loss": "squared"}), "squared loss with all negatives; the squared loss is the one"),
+        (edit_settings(settings={"crowd": 3.0}), r"\(crowd 3.0, expected a number from 0 to 2\)"),
+        (
+            edit_settings(settings={"loss": "squared"}),
+            "squared loss with negatives all: the squared loss alone uses none",
+        ),
     ],
     ids=["half the scales", "narrow scales", "no translations", "another method", "absurd crowd", "absurd loss"],
 )

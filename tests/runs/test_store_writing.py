@@ -64,7 +64,7 @@ def test_a_failure_makes_no_parents(tmp_path, monkeypatch):
 def test_what_safetensors_cannot_write_is_said_in_the_same_sentence(folder, tmp_path, monkeypatch):
     before, run = files_in(tmp_path), load_run(folder)
     break_triples(monkeypatch, safetensors.SafetensorError("I/O error: No space left on device"))
-    with pytest.raises(InputError, match=r"one: cannot be written \(.*No space left on device\); mend that or choose"):
+    with pytest.raises(InputError, match=r"one: cannot be written \(.*No space left on device\); choose another place"):
         save(run.model, folder, run.graph)
     assert files_in(tmp_path) == before
 
@@ -73,7 +73,7 @@ def test_what_safetensors_cannot_write_is_said_in_the_same_sentence(folder, tmp_
 def test_what_the_system_refuses_is_said_in_a_sentence(breaking, folder, tmp_path, monkeypatch):
     before, run = files_in(tmp_path), load_run(folder)
     breaking(monkeypatch, OSError(28, "No space left on device"))
-    with pytest.raises(InputError, match=r"one: cannot be written \(No space left on device\); mend that or choose"):
+    with pytest.raises(InputError, match=r"one: cannot be written \(No space left on device\); choose another place"):
         save(run.model, folder, run.graph)
     assert files_in(tmp_path) == before
 
@@ -116,7 +116,7 @@ def test_what_is_not_a_run_is_refused_and_untouched(tmp_path, monkeypatch):
         tmp_path / "file": "exists and is not a run folder, so it is not overwritten; choose another --out",
         tmp_path / "dangling": "exists and is not a run folder, so it is not overwritten; choose another --out",
         tmp_path / "file" / "run": "file is not a folder that can be written to; choose another --out",
-        tmp_path / ("long" * 100): "cannot be written .File name too long.; mend that or choose another place",
+        tmp_path / ("long" * 100): "cannot be written .File name too long.; choose another place",
         Path(): "you are inside this folder, so it is not replaced; choose another --out",
         tmp_path / "here": "you are inside this folder, so it is not replaced; choose another --out",
     }

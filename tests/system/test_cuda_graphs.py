@@ -106,7 +106,7 @@ def taken_one_by_one(step, match):
 
 def test_a_step_that_does_not_fit_twice_is_taken_one_by_one(gpu):
     gpu.full = True
-    taken_one_by_one(RecordedStep(lambda some: some.sum()), "not recorded .* out of memory")
+    taken_one_by_one(RecordedStep(lambda some: some.sum()), "not recorded .* no memory left")
 
 
 def test_running_out_of_memory_is_seen_behind_the_error_that_ends_a_recording(gpu, monkeypatch):
@@ -127,7 +127,7 @@ def test_running_out_of_memory_is_seen_behind_the_error_that_ends_a_recording(gp
     for _ in range(WARM_UP):
         recorded(torch.ones(3))
     gpu.full = True
-    with pytest.warns(RuntimeWarning, match="out of memory"):
+    with pytest.warns(RuntimeWarning, match="no memory left"):
         recorded.record((torch.Size([3]),), (torch.ones(3),))
     assert not recorded.records
 

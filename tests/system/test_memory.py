@@ -41,15 +41,18 @@ def test_a_tensor_larger_than_any_machine_is_out_of_memory():
 
 @pytest.mark.parametrize("error", [*GPU_IS_FULL, *CPU_IS_FULL])
 def test_the_sentence_names_what_did_not_fit_and_a_remedy(error):
-    sentence = "out of memory for ten vectors; try a smaller --dim"
-    with pytest.raises(InputError, match=sentence) as caught, explain_out_of_memory("ten vectors", "a smaller --dim"):
+    sentence = "ran out of memory while drawing vectors; try a smaller --dim"
+    with (
+        pytest.raises(InputError, match=sentence) as caught,
+        explain_out_of_memory("drawing vectors", "a smaller --dim"),
+    ):
         raise error
     assert ("--device cpu" in str(caught.value)) == (error in GPU_IS_FULL)
 
 
 @pytest.mark.parametrize("error", OTHERS)
 def test_other_errors_pass(error):
-    with pytest.raises(type(error)) as caught, explain_out_of_memory("ten vectors", "a smaller --dim"):
+    with pytest.raises(type(error)) as caught, explain_out_of_memory("drawing vectors", "a smaller --dim"):
         raise error
     assert caught.value is error
 

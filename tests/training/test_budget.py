@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 import pytest
@@ -31,6 +31,7 @@ from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.costs import Costs, usual_epochs
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import OWN, changed, learn, recipe
+from procrustes_kge.words import counted
 from toys import random_graph, rotated_graph
 
 CPU = torch.device("cpu")
@@ -93,7 +94,12 @@ def test_a_time_is_a_number_of_its_unit(number, unit, space):
 @given(st.integers(1, 10**6), st.sampled_from([*SIZES]), st.sampled_from(["", " ", "  "]))
 def test_a_size_is_a_number_of_its_unit(number, unit, space):
     for text in (f"{number}{space}{unit}", f" {number}{space}{unit.upper()} "):
-        assert parse_size(text) == number * SIZES[unit]
+        if unit or number >= 1e6:
+            assert parse_size(text) == number * SIZES[unit]
+            continue
+        meant = f"did you mean {number}{'GB' if number < 1000 else 'MB'}?"
+        seen = f"{counted(number, 'byte')};"
+        assert seen in refused(partial(parse_size, text), setting="memory", seen=repr(text), remedy=meant)
 
 
 @given(st.integers(0, 1000), st.integers(1, 99))
@@ -427,4 +433,5 @@ def test_a_moment_is_about_a_second():
 def test_a_plan_speaks_english():
     assert "batch 512, no negatives" in str(Plan(EVERY["none"], 1.0, 1e9))
     assert "batch 512, 50 negatives" in str(Plan(EVERY["some"], 1.0, 1e9))
-    assert "batch all, all negatives" in str(Plan(EVERY["full"], 1.0, 1e9))
+    assert "full batch, all negatives" in str(Plan(EVERY["full"], 1.0, 1e9))
+    assert "up to 1 epoch:" in str(Plan(replace(EVERY["fit"], epochs=1), 1.0, 1e9))

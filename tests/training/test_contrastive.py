@@ -218,7 +218,7 @@ def test_groups_are_trained_one_after_another_and_each_is_free_before_the_next(m
 def test_more_negatives_than_there_are_other_entities_are_refused():
     graph = rotated_graph()
     for count in (60, 61, 10**6):
-        seen = f"{count:,} negatives asked for, but the graph rotated has 60 entities"
+        seen = f"{count:,} negatives, but the graph rotated has 60 entities"
         call = partial(contrast, graph, small(negatives=count))
         refused(call, setting="negatives", seen=seen, remedy="or --negatives all")
     assert is_sound(contrast(graph, small(negatives=59, epochs=2)))
@@ -228,8 +228,8 @@ def test_batches_larger_than_the_graph_are_refused():
     graph = rotated_graph()
     most = 2 * len(graph.train)
     for size in (most + 1, 10**6):
-        seen = f"{size:,} queries asked for, but the graph rotated has 384 training triples"
-        refused(partial(contrast, graph, small(batch=size)), setting="batches", seen=seen, remedy="or --batch full")
+        seen = f"{size:,}, but the graph rotated has 384 training triples"
+        refused(partial(contrast, graph, small(batch=size)), setting="batch", seen=seen, remedy="or --batch full")
     assert is_sound(contrast(graph, small(batch=most, epochs=2)))
 
 

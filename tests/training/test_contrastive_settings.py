@@ -13,29 +13,29 @@ LEAST = {
     **dict.fromkeys(("dim", "segment", "groups", "epochs"), 1),
     **dict.fromkeys(("warm_start", "chunk", "workers", "patience", "validate_every"), 0),
 }
-CHOICES = {"loss": "softmax", "lengths": "free or unit", "relations": "step", "optimiser": "adagrad or adam"}
+CHOICES = {"loss": "softmax", "lengths": "free, unit", "relations": "step", "optimiser": "adagrad, adam"}
 RANGES = [
-    *(("learning_rate", value, "above 0 and up to 1000") for value in (0.0, math.nan, math.inf)),
-    ("rotation_learning_rate", -1.0, "above 0 and up to 1000"),
-    ("sharpness", 0.0, "above 0 and up to 1000"),
-    ("regularisation", -0.1, "from 0 up to 1000"),
-    ("adversarial_temperature", -1.0, "from 0 up to 1000"),
-    ("margin", 1001.0, "from 0 up to 1000"),
-    ("dropout", 1.0, "from 0 up to 0.99"),
-    ("label_smoothing", -0.1, "from 0 up to 0.99"),
-    ("crowd", 2.1, "from 0 up to 2"),
+    *(("learning_rate", value, "above 0, at most 1000") for value in (0.0, math.nan, math.inf)),
+    ("rotation_learning_rate", -1.0, "above 0, at most 1000"),
+    ("sharpness", 0.0, "above 0, at most 1000"),
+    ("regularisation", -0.1, "from 0 to 1000"),
+    ("adversarial_temperature", -1.0, "from 0 to 1000"),
+    ("margin", 1001.0, "from 0 to 1000"),
+    ("dropout", 1.0, "from 0 to 0.99"),
+    ("label_smoothing", -0.1, "from 0 to 0.99"),
+    ("crowd", 2.1, "from 0 to 2"),
 ]
 # Settings that do not go together: what the message names, and what it suggests.
 CONFLICTS = [
     ({"negatives": 20, "loss": "sigmoid"}, "sigmoid loss", "free lengths", "try --lengths unit"),
-    ({"negatives": 20, "label_smoothing": 0.1}, "label smoothing", "20 negatives", "--negatives all"),
+    ({"negatives": 20, "label_smoothing": 0.1}, "label smoothing", "negatives 20", "--negatives all"),
     ({"dim": 1990}, "dimension", "1990 does not divide into segments of 20", "try 1980 or 2000"),
     ({"dim": 1980, "groups": 2}, "dimension", "1980 does not divide into 2 groups", "try 1960 or 2000"),
-    ({"negatives": "none"}, "softmax loss", "none negatives", "the squared loss is the one"),
-    ({"negatives": "none", "loss": "sigmoid"}, "sigmoid loss", "none negatives", "the squared loss is the one"),
-    ({"loss": "squared"}, "squared loss", "all negatives", "the squared loss is the one that has none"),
-    ({"loss": "squared", "negatives": 5}, "squared loss", "5 negatives", "the squared loss is the one that has none"),
-    ({"loss": "sigmoid"}, "sigmoid loss", "all negatives", "give --negatives a number such as 128"),
+    ({"negatives": "none"}, "softmax loss", "negatives none", "try --negatives all"),
+    ({"negatives": "none", "loss": "sigmoid"}, "sigmoid loss", "negatives none", "try --negatives all"),
+    ({"loss": "squared"}, "squared loss", "negatives all", "try --negatives none"),
+    ({"loss": "squared", "negatives": 5}, "squared loss", "negatives 5", "try --negatives none"),
+    ({"loss": "sigmoid"}, "sigmoid loss", "negatives all", "give a number, such as --negatives 128"),
     ({"loss": "squared", "negatives": "none"}, "lengths", "free", "try --lengths unit"),
 ]
 
@@ -64,14 +64,14 @@ def test_numbers_out_of_range_are_refused(name, value, expected):
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_unknown_words_are_refused(name):
-    remedy = f"expected {CHOICES[name]}"
+    remedy = f"Known: {CHOICES[name]}"
     refused(lambda: made(**{name: "turn"}), setting=f"unknown {name}", seen="'turn'", remedy=remedy)
 
 
-@pytest.mark.parametrize(("name", "words"), [("batch", "full"), ("negatives", "none or all")])
+@pytest.mark.parametrize(("name", "words"), [("batch", "full or"), ("negatives", "none, all or")])
 @pytest.mark.parametrize("value", [0, -5, "half", "1.5"])
 def test_where_a_number_or_a_word_serves_anything_else_is_refused(name, words, value):
-    remedy = f"expected {words} or a whole number of at least 1"
+    remedy = f"expected {words} a whole number of at least 1"
     refused(lambda: made(**{name: value}), setting=name, seen=value, remedy=remedy)
 
 

@@ -222,10 +222,10 @@ def test_where_memory_runs_out_training_goes_on_with_fewer_queries_at_once(monke
     graph, settings = rotated_graph(), small(way, dropout=0.0, epochs=4)
     wanted = run(Contrastive, graph, replace(settings, chunk=chunks[-1]))
     calls = out_of_memory(monkeypatch, *failing)
-    with pytest.warns(RuntimeWarning, match="out of memory; training goes on with") as caught:
+    with pytest.warns(RuntimeWarning, match="out of memory: training continues with") as caught:
         found = run(Contrastive, graph, settings)
     for warning, chunk in zip(caught, chunks, strict=True):
-        assert f"with {chunk} queries at once" in str(warning.message)
+        assert f"with {chunk} queries at a time" in str(warning.message)
     assert calls[-1] <= chunks[-1]
     assert_close(found.model, wanted.model)
     losses, wanted_losses = ([point.loss for point in each.curve] for each in (found, wanted))
@@ -270,7 +270,7 @@ def test_where_not_even_a_tile_fits_a_smaller_vector_is_suggested(monkeypatch):
     out_of_memory(monkeypatch, *range(100))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        remedy = "try a smaller --dim, more --groups"
+        remedy = "try a smaller --dim or more --groups"
         refused(lambda: contrast(rotated_graph(), small()), setting="memory", seen="60 entities", remedy=remedy)
     assert not caught  # training does not go on
     assert torch.is_grad_enabled()

@@ -259,9 +259,9 @@ def test_all_epochs_are_trained_where_no_triple_can_stand_in():
 
 
 def test_a_table_that_no_memory_holds_is_refused():
-    with pytest.raises(InputError, match=r"out of memory for training on 60 entities .* try a smaller --dim"):
+    with pytest.raises(InputError, match=r"out of memory while training on 60 entities .* try a smaller --dim"):
         fit(rotated_graph(), FitSettings(dim=10**15, device="cpu"))
-    with pytest.raises(InputError, match=r"out of memory for training on 60 entities .* try a smaller --dim"):
+    with pytest.raises(InputError, match=r"out of memory while training on 60 entities .* try a smaller --dim"):
         fit(rotated_graph(), FitSettings(dim=10**18, device="cpu"))
     with pytest.raises(InputError, match=r"dim 10+, expected a whole number of at most"):
         FitSettings(dim=10**19, device="cpu")
@@ -280,8 +280,8 @@ MISTAKES = [
     ({"learning_rate": 0.0}, "learning rate 0.0, expected"),
     ({"learning_rate": math.nan}, "learning rate nan, expected"),
     ({"learning_rate": math.inf}, "learning rate inf, expected"),
-    ({"loss": "hinge"}, "unknown loss 'hinge', expected squared or norm"),
-    ({"optimiser": "sgd"}, "unknown optimiser 'sgd', expected turn or adam"),
+    ({"loss": "hinge"}, "unknown loss 'hinge'. Known: squared, norm"),
+    ({"optimiser": "sgd"}, "unknown optimiser 'sgd'. Known: turn, adam"),
 ]
 
 
@@ -305,7 +305,7 @@ def test_settings_are_checked_when_they_are_made():
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 @pytest.mark.parametrize("device", ["cuda", "cuda:1"])
 def test_a_gpu_that_is_not_there_is_missed(device):
-    with pytest.raises(InputError, match=f"device '{device}' asked for, but PyTorch .* sees no GPU; try --device cpu"):
+    with pytest.raises(InputError, match=f"device '{device}', but PyTorch .* sees no GPU; try --device cpu"):
         fit(rotated_graph(), small(device=device))
 
 

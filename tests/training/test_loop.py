@@ -149,7 +149,7 @@ def test_out_of_memory_is_a_sentence_with_a_remedy_wherever_it_happens(method, s
         raise MemoryError("tried to allocate")
 
     monkeypatch.setattr(method, where, full)
-    with pytest.raises(InputError, match=r"out of memory for training on 40 entities of random; try a smaller --dim"):
+    with pytest.raises(InputError, match=r"out of memory while training on 40 entities of random; try a smaller --dim"):
         run(method, NOISY, replace(settings, epochs=1))
 
 

@@ -147,7 +147,7 @@ def test_a_recipe_remembers_the_device_as_it_was_asked_for(name):
 
 @pytest.mark.parametrize("name", ["slow", "", "Accurate", "paper+", "paper + ns"])
 def test_an_unknown_recipe_is_answered_with_those_that_are_known(name):
-    refused(lambda: recipe(name), setting="recipe", seen=repr(name), remedy=f"expected {' or '.join(RECIPES)}")
+    refused(lambda: recipe(name), setting="recipe", seen=repr(name), remedy=f"Known: {', '.join(RECIPES)}")
 
 
 def test_an_unknown_device_is_refused_before_a_recipe_is_made():

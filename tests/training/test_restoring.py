@@ -215,7 +215,12 @@ def test_vectors_of_another_graph_or_shape_are_refused():
     model, graph = planted_model()
     for restore in (restore_relations, restore_contrasted_relations):
         call = partial(restore, model.vectors[1:], graph)
-        refused(call, setting="vectors of 59 entities", seen="the graph rotated has 60", remedy="give the graph that")
+        refused(
+            call,
+            setting="vectors of 59 entities",
+            seen="the graph rotated has 60",
+            remedy="give the graph they were trained on",
+        )
     flat = partial(restoring._check_vectors, model.vectors.flatten(1), graph)  # past the tests' own checker of shapes
     refused(flat, setting="vectors of shape", seen=(60, 30), remedy="expected [entities, segments, width]")
 

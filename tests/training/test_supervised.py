@@ -231,9 +231,7 @@ def test_one_entity_is_refused():
         valid=NO_TRIPLES,
         test=NO_TRIPLES,
     )
-    refused(
-        lambda: train(alone, small_settings()), setting="random", seen="one entity", remedy="nothing to tell it from"
-    )
+    refused(lambda: train(alone, small_settings()), setting="random", seen="1 entity", remedy="expected at least 2")
 
 
 def test_more_negatives_than_entities_are_refused():

@@ -11,21 +11,21 @@ from toys import small_settings
 
 DRAWN = {"negatives": 5, "loss": "sigmoid"}
 WRONG = {  # the setting, the value seen, a remedy
-    "nobody": ({"name": "nobody"}, "model", "'nobody'", "expected transe or distmult or"),
-    "no negatives": ({"negatives": 0}, "negatives", 0, "expected all or kvsall or a whole number of at least 1"),
-    "all, sigmoid": ({"loss": "sigmoid"}, "sigmoid loss", "all negatives", "try --loss softmax, or --negatives kvsall"),
-    "kvsall, margin": ({"negatives": "kvsall", "loss": "margin"}, "margin loss", "kvsall", "give --negatives a number"),
-    "smoothed": ({"negatives": 5, "label_smoothing": 0.1}, "label smoothing", "5 negatives", "all or kvsall"),
+    "nobody": ({"name": "nobody"}, "model", "'nobody'", "Known: transe, distmult"),
+    "no negatives": ({"negatives": 0}, "negatives", 0, "expected all, kvsall or a whole number of at least 1"),
+    "all, sigmoid": ({"loss": "sigmoid"}, "sigmoid loss", "negatives all", "try --loss softmax, --negatives kvsall"),
+    "kvsall, margin": ({"negatives": "kvsall", "loss": "margin"}, "margin loss", "kvsall", "such as --negatives"),
+    "smoothed": ({"negatives": 5, "label_smoothing": 0.1}, "label smoothing", "negatives 5", "all or kvsall"),
     "focused": ({"adversarial_temperature": 1.0}, "adversarial temperature", "", "try --adversarial-temperature 0, or"),
     "weighed": ({"negatives": 5, "negative_weight": 5.0}, "negative weight", "", "try --negative-weight 1, or"),
     "weightless": ({**DRAWN, "negative_weight": 0.0}, "negative weight", 0.0, "expected a number above 0"),
     "subsampled": ({"negatives": "kvsall", "subsampling": True}, "subsampling", "kvsall", "try --no-subsampling"),
-    "sees all": ({"name": "a2n", "negatives": "kvsall"}, "a2n", "all answers of a query", "try --negatives all"),
+    "sees all": ({"name": "a2n", "negatives": "kvsall"}, "a2n", "negatives kvsall", "try --negatives all"),
     "loss margin": ({"negatives": 5, "loss": "margin", "loss_margin": -1.0}, "loss margin", -1.0, "a number from 0"),
-    "average": ({"weight_average": 1.0}, "weight average", 1.0, "expected a number from 0 up to 0.99"),
+    "average": ({"weight_average": 1.0}, "weight average", 1.0, "expected a number from 0 to 0.99"),
     "decay": ({"learning_rate_decay": 0.0}, "learning rate decay", 0.0, "expected a number above 0"),
     "batch": ({"batch": 0}, "batch", 0, "expected full or a whole number of at least 1"),
-    "option": ({"query_dropout": 1.0}, "query dropout", 1.0, "expected a number from 0 up to 0.99"),
+    "option": ({"query_dropout": 1.0}, "query dropout", 1.0, "expected a number from 0 to 0.99"),
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What the paper's Table 2 prints, and what it calls the models."""
+"""The figures of the paper's Table 2, and its names of the models."""
 
 import tomllib
 from importlib import resources
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Printed(NamedTuple):
-    """What the paper prints of a model on a dataset, its minutes and grams on a GTX 1080 Ti."""
+    """The paper's MRR of a model on a dataset, and its minutes and grams of CO2 on a GTX 1080 Ti."""
 
     mrr: float
     minutes: int

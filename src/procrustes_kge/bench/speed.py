@@ -1,12 +1,12 @@
-"""How fast training and ranking are here, beside how fast they could be.
+"""How fast training and ranking are on this machine, beside how fast they could be.
 
-Bytes and operations are counted from the formulas. With the copy bandwidth and the rate of products that are measured
-in the same run they imply a floor for work that is done as the formulas say, once per triple and in this precision.
+Bytes and operations are counted from the formulas. Copy bandwidth and the rate of matrix products are measured in the
+same run. Together they give a floor: the least time for this work, done as the formulas say and in this precision.
 """
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from statistics import mean
@@ -24,16 +24,18 @@ from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import FullBatch, SegmentsTrainer
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import OwnSettings, learn, recipe
+from procrustes_kge.words import counted, listed
 
 FLOAT = 4  # bytes
 MOST_EPOCHS = 50  # timed together
 SHORT = 20  # epochs of a short training with negatives
+EPOCH, TRAINING, RANKING, PYKEEN_EPOCH = "epoch", "training", "ranking", "PyKEEN: one epoch"  # how timings begin
 A_MILLION = 10**6
 
 
 @dataclass(frozen=True)
 class Timing:
-    """A piece of work: how long it took, what it has to move and compute, and the least time that this takes."""
+    """A piece of work: how long it took, the bytes and operations it needs, and the least time that they take."""
 
     work: str
     seconds: float
@@ -44,12 +46,12 @@ class Timing:
 
     @property
     def ratio(self) -> float | None:
-        """How many times longer than the floor."""
+        """How many times longer than the floor it took."""
         return self.seconds / self.floor if self.floor else None
 
     @staticmethod
     def heading() -> str:
-        """Return what the columns of `str` are."""
+        """Return the heading of the columns of `str`."""
         return f"{'':<48}{'seconds':>10}{'GB':>9}{'GFLOP':>9}{'floor':>10}{'ratio':>7}"
 
     def __str__(self) -> str:
@@ -72,8 +74,8 @@ class MachineRates:
     def __str__(self) -> str:
         parts = [f"copies {self.copy / 1e9:,.0f} GB/s", f"multiplies {self.products / 1e9:,.0f} GFLOP/s"]
         if self.half_products != self.products:
-            parts.append(f"in bfloat16 {self.half_products / 1e9:,.0f}")
-        return f"this machine {', '.join(parts)}"
+            parts[-1] += f" (in bfloat16 {self.half_products / 1e9:,.0f})"
+        return f"this machine {listed(parts)}"
 
     def timing(
         self, work: str, seconds: float, moved: float, operations: float = 0.0, half: bool = False, note: str = ""
@@ -84,7 +86,7 @@ class MachineRates:
 
 
 def machine_rates(device: torch.device) -> MachineRates:
-    """Measure the best of several copies and products that are too large for any cache."""
+    """Measure the fastest of several copies and products that are too large for any cache."""
     gpu = device.type == "cuda"
     source = torch.rand((2**30 if gpu else 2**27) // FLOAT, device=device)
     target = torch.empty_like(source)
@@ -122,7 +124,7 @@ def full_batch_epoch(graph: Graph, settings: FitSettings, rates: MachineRates) -
     tables = 6.0 if settings.optimiser == "adam" else 2.0
     moved = tables * FLOAT * len(graph.entities) * settings.dim
     operations = 3 * 2.0 * len(graph.train) * settings.dim * settings.segment
-    return rates.timing(f"epoch, full batch, {settings.optimiser}, dim {settings.dim:,}", each, moved, operations)
+    return rates.timing(f"{EPOCH}, full batch, {settings.optimiser}, dim {settings.dim:,}", each, moved, operations)
 
 
 @torch.no_grad()
@@ -155,14 +157,14 @@ def softmax_epoch(graph: Graph, settings: ContrastSettings, rates: MachineRates)
     seen = min(len(graph.entities), 2 * trainer.batch + compared) if compared else len(graph.entities)
     moved = 6.0 * FLOAT * trainer.steps_an_epoch * seen * settings.dim
     many = "all" if settings.negatives == "all" else f"{compared:,}"
-    name = f"epoch, softmax over {many} entities, dim {settings.dim:,}"
+    name = f"{EPOCH}, softmax over {many} entities, dim {settings.dim:,}"
     return rates.timing(name, each, moved, operations, half=True)
 
 
 def trained(graph: Graph, settings: OwnSettings, name: str, seeds: int = 3) -> tuple[Timing, Procrustes]:
-    """Time a whole training, the mean of some seeds, and return the model of the last.
+    """Time a whole training, as the mean over some seeds, and return the model of the last.
 
-    An epoch is trained before: what a process loads and a machine compiles once is not counted.
+    One epoch is trained first and not timed: what a process loads or compiles only once does not count.
     """
     device, seconds, found = choose_device(settings.device), [], []
     learn(graph, replace(settings, epochs=1))
@@ -173,21 +175,22 @@ def trained(graph: Graph, settings: OwnSettings, name: str, seeds: int = 3) -> t
             torch.cuda.synchronize(device)
         seconds.append(time.perf_counter() - started)
         found.append(evaluate(model, graph).mrr)
-    note = f"two-sided test MRR {figure(mean(found))}, lowest of {seeds} seeds {figure(min(found))}"
-    return Timing(f"training, {name}, dim {settings.dim:,}", mean(seconds), note=note), model
+    note = f"two-sided test MRR {figure(mean(found))}, lowest of {counted(seeds, 'seed')} {figure(min(found))}"
+    return Timing(f"{TRAINING}, {name}, dim {settings.dim:,}", mean(seconds), note=note), model
 
 
 def ranking(graph: Graph, model: Procrustes, rates: MachineRates) -> Timing:
-    """Time the ranking of the test triples, filters and figures included."""
+    """Time the ranking of the test triples, filtering and metrics included."""
     ranked = best_of(lambda: evaluate(model, graph), model.vectors.device, times=2)
     operations = 2 * 2.0 * len(graph.test) * len(graph.entities) * model.dim
     moved = FLOAT * float(len(graph.entities)) * model.dim
-    name, note = f"ranking {len(graph.test):,} test triples, dim {model.dim:,}", _per_triple(ranked, len(graph.test))
+    name = f"{RANKING} {counted(len(graph.test), 'test triple')}, dim {model.dim:,}"
+    note = _per_triple(ranked, len(graph.test))
     return rates.timing(name, ranked, moved, operations, note=note)
 
 
 def _per_triple(seconds: float, triples: int) -> str:
-    return f"{1000 * seconds / triples:.3g} ms a triple"
+    return f"{1000 * seconds / triples:.3g} ms per triple"
 
 
 def best_answers(device: torch.device, rates: MachineRates, dim: int = 500, entities: int = A_MILLION) -> Timing:
@@ -203,7 +206,7 @@ def best_answers(device: torch.device, rates: MachineRates, dim: int = 500, enti
 
 
 def by_pykeen(graph: Graph, dim: int = 200, triples: int = 100) -> Iterator[Timing]:
-    """Time one epoch of PyKEEN's RotatE with its defaults, and its ranking of some test triples, on the CPU."""
+    """Time one epoch of PyKEEN's RotatE with default settings, and its ranking of some test triples, on the CPU."""
     if find_spec("pykeen") is None:
         return
     logging.disable(logging.WARNING)
@@ -227,12 +230,12 @@ def by_pykeen(graph: Graph, dim: int = 200, triples: int = 100) -> Iterator[Timi
             )
             epoch, ranking = min(epoch, trained - started), min(ranking, time.perf_counter() - trained)
     logging.disable(logging.NOTSET)
-    yield Timing(f"PyKEEN: one epoch, RotatE, dim {dim:,}", epoch)
-    yield Timing(f"PyKEEN: ranking {triples:,} test triples", ranking, note=_per_triple(ranking, triples))
+    yield Timing(f"{PYKEEN_EPOCH}, RotatE, dim {dim:,}", epoch)
+    yield Timing(f"PyKEEN: ranking {counted(triples, 'test triple')}", ranking, note=_per_triple(ranking, triples))
 
 
 def speed(graph: Graph, device: str = "auto", pykeen: bool = True) -> tuple[MachineRates, Iterator[Timing]]:
-    """Return what the machine can do, and the timings, one after another."""
+    """Return the rates of this machine, and the timings, one after another."""
     place = choose_device(device)
     rates = machine_rates(place)
 
@@ -253,3 +256,28 @@ def speed(graph: Graph, device: str = "auto", pykeen: bool = True) -> tuple[Mach
             yield from by_pykeen(graph)
 
     return rates, timings()
+
+
+def verdict(graph: str, timings: Sequence[Timing]) -> str:
+    """Return in one sentence what the timings mean.
+
+    >>> verdict("wn18rr", [Timing("epoch, full batch", 0.2, floor=0.1), Timing("training, fast, dim 500", 24.0)])
+    'On this machine fast learns wn18rr in 24 s and an epoch takes 2.0 times the least time that the hardware allows.'
+    """
+    clauses, whole = [], _first(timings, TRAINING)
+    if whole:
+        clauses.append(f"fast learns {graph} in {whole.seconds:.2g} s")
+    if ranked := _first(timings, RANKING):
+        clauses.append(f"its test triples are ranked in {ranked.seconds:.2g} s")
+    if ratios := [each.ratio for each in timings if each.work.startswith(EPOCH) and each.ratio]:
+        low, high = f"{min(ratios):.1f}", f"{max(ratios):.1f}"
+        times = low if low == high else f"{low} to {high}"
+        clauses.append(f"an epoch takes {times} times the least time that the hardware allows")
+    if whole and (theirs := _first(timings, PYKEEN_EPOCH)):
+        times = f"{theirs.seconds / whole.seconds:.2g}"
+        clauses.append(f"a single epoch of RotatE in PyKEEN takes {times} times as long as the whole training")
+    return f"On this machine {listed(clauses or ['nothing was timed'])}."
+
+
+def _first(timings: Sequence[Timing], beginning: str) -> Timing | None:
+    return next((each for each in timings if each.work.startswith(beginning)), None)

@@ -1,15 +1,18 @@
-"""The paper's Table 2 with our figures: every recipe on two benchmarks, a JSON file per row.
+"""The paper's Table 2 with our results: every recipe on two benchmarks, a JSON file per row.
 
     rows ─filled→ folder/RECIPE-DATASET.json ─read_line→ lines ─as_text, as_markdown→ table
 
-A row that is there is not trained again, so a table that was interrupted goes on where it was.
+A row that has a file is not trained again, so a table that was interrupted continues where it stopped. `results.json`
+holds the results that come with the package, which `scripts/check_results.py` keeps in step with benchmarks/results.
 """
 
 import gc
+import json
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
+from importlib import resources
 from itertools import groupby
 from math import isfinite
 from pathlib import Path
@@ -29,11 +32,13 @@ from procrustes_kge.system.files import read_json, scratch_folder, write_json_at
 from procrustes_kge.system.memory import is_out_of_memory
 from procrustes_kge.training.baseline_recipes import PUBLISHED
 from procrustes_kge.training.recipes import OWN, Settings, recipe
+from procrustes_kge.words import counted, either, listed, unknown
 
 SEEDS = 3  # of our own recipes; a baseline has one
 NEAR = 0.01  # how far an MRR may be from the paper's without a mark
 MARK, MISSING = "*", "–"
 PROTOCOLS = {"paper": "paper's protocol"}  # recipes of a model beside the one of its own name
+SHIPPED = resources.files("procrustes_kge.bench") / "results.json"
 COLUMNS = ("MRR", "H@1", "H@3", "H@10", "seconds", "g CO2", "paper: MRR", "minutes", "g CO2")
 
 
@@ -46,24 +51,24 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What its file is called."""
+        """The name of its file, without the suffix."""
         return f"{self.recipe.replace('+', '-')}-{self.dataset}"
 
     @property
     def model(self) -> str:
-        """The baseline that it is a recipe of; of our own model, the recipe itself."""
+        """The baseline that the recipe trains, or the recipe itself for our own model."""
         return self.recipe if self.recipe in OWN else PUBLISHED[self.recipe][0].model
 
     @property
     def title(self) -> str:
-        """What the table calls it."""
+        """Its name in the table."""
         name = NAMES.get(self.model, self.model)
         protocol = self.recipe.removeprefix(self.model).lstrip("-")
         return ", ".join([name, *([PROTOCOLS.get(protocol, protocol)] if protocol else [])])
 
     @property
     def printed(self) -> Printed | None:
-        """What the paper prints for the model, whichever recipe this is."""
+        """The paper's figures for the model, whichever recipe this is."""
         return PAPER[self.model][list(DATASETS).index(self.dataset)] if self.model in PAPER else None
 
     def is_meant(self, word: str) -> bool:
@@ -71,13 +76,13 @@ class Row:
         return word.lower() in (self.recipe, self.dataset, self.name, f"{self.recipe}-{self.dataset}")
 
     def file(self, folder: Path) -> Path:
-        """Return where its figures are kept."""
+        """Return the path of its results."""
         return folder / f"{self.name}.json"
 
 
 @dataclass(frozen=True)
 class Figures:
-    """What came out of a row: means over its seeds, of both sides of the test triples."""
+    """The results of a row: means over its seeds, for both sides of the test triples."""
 
     mrr: float
     hits_at_1: float
@@ -91,18 +96,18 @@ class Figures:
 
     @classmethod
     def of(cls, runs: Sequence[dict[str, Any]]) -> "Figures":
-        """Summarise the reports of some trainings that differ in their seed."""
+        """Summarise the reports of trainings that differ only in their seed."""
         every = [{**run["metrics"]["test"], **run["footprint"], "epochs": run["epochs"]} for run in runs]
         keys = ("mrr", "hits@1", "hits@3", "hits@10", "seconds", "g_co2", "epochs")
         found = {key.replace("@", "_at_"): mean(each[key] for each in every) for key in keys}
         if not all(map(isfinite, found.values())):
-            raise ValueError("one of them is no number")
+            raise ValueError("one of them is not a number")
         return cls(**found, seeds=len(runs), device=str(runs[0]["device"]))
 
 
 @dataclass(frozen=True)
 class Line:
-    """A row with its figures, or without them where it has not been trained or could not be."""
+    """A row with its results, or without them if it has not been trained or training failed."""
 
     row: Row
     figures: Figures | None = None
@@ -141,13 +146,13 @@ class Line:
         found = self.figures
         if found is None:
             return f"{self.row.name:<24}{f'not trained: {self.problem}' if self.problem else 'not trained'}"
-        many = f"{found.seeds} seeds, " if found.seeds > 1 else ""
-        cost = f"{found.epochs:.0f} epochs in {found.seconds:,.1f} s   {grams(found.g_co2)} g CO2"
+        many = f"{counted(found.seeds, 'seed')}, " if found.seeds > 1 else ""
+        cost = f"{counted(round(found.epochs), 'epoch')} in {found.seconds:,.1f} s   {grams(found.g_co2)} g CO2"
         return f"{self.row.name:<24}MRR {figure(found.mrr)}   {many}{cost}"
 
 
 def grams(amount: float) -> str:
-    """Return grams with two digits or, where there are more, as whole ones.
+    """Return grams with two significant digits, or as a whole number from ten up.
 
     >>> grams(0.0123), grams(3.456), grams(1234.5)
     ('0.012', '3.5', '1,234')
@@ -156,17 +161,14 @@ def grams(amount: float) -> str:
 
 
 def table_rows(only: Sequence[str] = ()) -> list[Row]:
-    """Return the rows of the table in the paper's order, or those that one of the words names."""
+    """Return the rows of the table in the paper's order, or only those that a word of `only` names."""
     models = list(dict.fromkeys(settings[0].model for settings in PUBLISHED.values()))
     baselines = sorted(PUBLISHED, key=lambda name: models.index(PUBLISHED[name][0].model))
     names = [*baselines, *(name for name in NAMES if name in OWN)]
     rows = [Row(name, dataset) for dataset in DATASETS for name in names]
     for word in only:
         if not any(row.is_meant(word) for row in rows):
-            raise InputError(
-                f"unknown row {word!r}, expected a dataset ({' or '.join(DATASETS)}), a recipe "
-                f"({' or '.join(names)}), or both, such as {rows[0].name}"
-            )
+            raise InputError(f"{unknown('row', word, [*DATASETS, *names])}, or both together, such as {rows[0].name}")
     return [row for row in rows if not only or any(map(row.is_meant, only))]
 
 
@@ -176,7 +178,7 @@ def missing(rows: Iterable[Row], folder: Path) -> list[Row]:
 
 
 def read_line(row: Row, folder: Path) -> Line:
-    """Return a row with the figures of its file, if it is there."""
+    """Return a row with the results in its file, or without results if there is no file."""
     file = row.file(folder)
     if not file.exists():
         return Line(row)
@@ -184,10 +186,22 @@ def read_line(row: Row, folder: Path) -> Line:
         runs = read_json(file)["runs"]
         found = sorted({f"{run['recipe']} on {run['dataset']}" for run in runs})
         if found != [f"{row.recipe} on {row.dataset}"]:
-            raise ValueError(f"it is of {' and '.join(found) or 'nothing'}")
+            raise ValueError(f"it is of {listed(found or ['nothing'])}")
         return Line(row, Figures.of(runs))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise InputError(f"{file}: holds no figures of a row ({error}); remove it to train the row again") from error
+        raise InputError(f"{file}: has no results of this row ({error}); delete it to train the row again") from error
+
+
+def shipped_line(row: Row) -> Line:
+    """Return a row with the results that come with the package."""
+    found = _shipped().get(row.name)
+    return Line(row, Figures(**found) if found else None)
+
+
+@cache
+def _shipped() -> dict[str, dict[str, Any]]:
+    content: dict[str, dict[str, Any]] = json.loads(SHIPPED.read_text(encoding="utf-8"))
+    return content
 
 
 def filled(
@@ -198,7 +212,7 @@ def filled(
     read: Callable[[str], Graph] = read_graph,
     watcher: Watcher | None = None,
 ) -> Iterator[Line]:
-    """Train rows one after another, write each as soon as it is done, and yield it; one that fails says why."""
+    """Train rows one after another, write and yield each when done; failed rows are reported, the rest continue."""
     choose_device(device)
     with scratch_folder(folder / "row"):  # a folder that cannot be written is an error before anything is trained
         pass
@@ -223,7 +237,7 @@ def repeated(
 ) -> list[dict[str, Any]]:
     """Train a recipe with some seeds and return their reports.
 
-    An epoch is trained before: what a process loads and a machine compiles once is not counted.
+    One epoch is trained first and not timed: what a process loads or compiles only once does not count.
     """
     settings = recipe(name, graph, device, **changes)
     (watcher or Watcher()).learn(graph, replace(settings, epochs=1))
@@ -237,7 +251,7 @@ def trained(
     splits: Iterable[str] = ("valid", "test"),
     watcher: Watcher | None = None,
 ) -> dict[str, Any]:
-    """Train once, rank some splits, and return what a result file keeps of the report."""
+    """Train once, rank some splits, and return the part of the report that a result file keeps."""
     report = experiment(graph, settings, recipe, splits, watcher=watcher).report
     for figures in report["metrics"].values():
         del figures["relations"]  # long, and not what a table shows
@@ -246,7 +260,7 @@ def trained(
 
 
 def commit() -> str | None:
-    """Return the commit that this package is checked out from, if it is, and whether it was changed since."""
+    """Return the commit that this package is checked out from, and whether it was changed since, if there is one."""
     git = ["git", "-C", str(Path(__file__).parents[1])]
     ask = partial(subprocess.check_output, text=True, stderr=subprocess.DEVNULL)
     try:
@@ -276,7 +290,7 @@ def _parts(lines: Iterable[Line], shown: Callable[[list[list[str]]], Iterable[st
     if any(line.figures is None for line in lines):
         notes.append(f"{MISSING} not trained yet.")
     if devices := sorted({line.figures.device for line in lines if line.figures}):
-        notes.append(f"Trained on {' or '.join(devices)}; the paper's minutes and grams are of a GTX 1080 Ti.")
+        notes.append(f"Trained on {either(devices)}; the paper's minutes and grams are for a GTX 1080 Ti.")
     parts = [
         shown([[DATASETS[dataset], *COLUMNS], *(line.cells() for line in some)])
         for dataset, some in groupby(lines, key=lambda line: line.row.dataset)

@@ -1,34 +1,44 @@
-"""The command's frame: which verbs there are, how each is loaded, and what an error becomes."""
+"""The frame of the command: its verbs, how each is loaded, and how errors are shown."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperGroup
 
+from procrustes_kge.cli.help import CONTEXT, Command, Group
 from procrustes_kge.cli.interrupts import INTERRUPTED, end_at_once, raise_again
 from procrustes_kge.cli.streams import flushed_output, prepare_streams
 from procrustes_kge.errors import InputError
 from procrustes_kge.system.files import explain_read_errors
 from procrustes_kge.version import __version__
 
+Function = TypeVar("Function", bound=Callable[..., Any])
 VERBS = ("train", "evaluate", "predict", "export", "data", "bench")  # each a module of this package
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of text.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: the GPU where there is one.")]
-RunFolder = Annotated[Path, typer.Argument(help="A folder that `procrustes train` wrote.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU if there is one.")]
+RunFolder = Annotated[Path, typer.Argument(help="A folder written by `procrustes train`.", show_default=False)]
 
 
-def new_verb(**options: Any) -> typer.Typer:
-    """Return a verb without commands; help looks alike for all."""
-    return typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False, **options)
+class Verb(typer.Typer):
+    """A verb whose commands have help in plain text."""
+
+    def command(self, *names: Any, **options: Any) -> Callable[[Function], Function]:
+        """Return a decorator that makes a function a command."""
+        return super().command(*names, **{"cls": Command, "context_settings": CONTEXT, **options})
 
 
-class Verbs(TyperGroup):
+def new_verb(**options: Any) -> Verb:
+    """Return a verb without commands."""
+    plain = {"add_completion": False, "rich_markup_mode": None, "pretty_exceptions_enable": False}
+    return Verb(**{"cls": Group, "context_settings": CONTEXT, **plain, **options})
+
+
+class Verbs(Group):
     """The verbs, each loaded when it is first used: `procrustes --version` does not wait for PyTorch."""
 
     def __init__(self, **options: Any) -> None:
@@ -49,12 +59,22 @@ def _loaded(verb: str) -> Any:
         raise_again()
 
 
+WELCOME = """Predict missing links in a knowledge graph, in seconds.
+
+Start here: train on the dataset that comes with the package, then ask what a dog is.
+
+    procrustes train
+    procrustes predict runs/wordnet-mini --head dog.n.01 --relation hypernym
+
+Then use your own file, with a head, a relation and a tail on each line.
+
+    procrustes train my-triples.tsv
+"""
+
 app = new_verb(
     cls=Verbs,
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Knowledge-graph embeddings in seconds: from a file of triples to ranked answers.\n\n"
-    "Start with `procrustes train`, which needs no data of yours, then `procrustes train my-triples.tsv`.",
+    help=WELCOME,
 )
 
 
@@ -71,11 +91,11 @@ def about(
         bool, typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version)
     ] = False,
 ) -> None:
-    """Take the flags that belong to no verb."""
+    """Handle the flags that belong to no verb."""
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; a mistake of the user's ends in one sentence and exit code 2."""
+    """Run the command; a user's mistake ends in one sentence and exit code 2."""
     prepare_streams()
     try:
         with explain_read_errors(), flushed_output():

@@ -11,20 +11,26 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import SPLITS
 
-verb = new_verb(name="data", help="List the datasets known by name, or get one.")
+verb = new_verb(name="data")
 
 
 @verb.callback(invoke_without_command=True)
 @no_type_check  # typer asks for this type, and passes a context of the parent class
 def data(context: typer.Context, as_json: Json = False) -> None:
-    """List the datasets known by name, with licence and citation; `data get NAME` fetches one."""
+    """List the datasets that can be used by name, with licence and citation.
+
+    Examples:
+
+        procrustes data
+        procrustes data get wn18rr
+    """
     if context.invoked_subcommand:
         return
     if as_json:
         print_json({each.name: _described(each) for each in datasets.DATASETS.values()})
         return
     for each in datasets.DATASETS.values():
-        here = "here" if datasets.is_local(each.name) else "to download"
+        here = "ready" if datasets.is_local(each.name) else "to download"
         print(
             f"{each.name:<14}{each.entities:>7,} entities {each.relations:>4} relations {sum(each.triples):>8,} triples"
             f"   {here}\n{'':14}{each.summary}\n{'':14}licence: {each.licence}\n{'':14}{each.citation}"
@@ -46,8 +52,10 @@ def _described(known: datasets.Dataset) -> dict[str, Any]:
 
 
 @verb.command()
-def get(name: Annotated[str, typer.Argument(help="A name from `procrustes data`.")], as_json: Json = False) -> None:
-    """Download a dataset into the cache, unless it is there, and check it."""
+def get(
+    name: Annotated[str, typer.Argument(help="A name listed by `procrustes data`.")], as_json: Json = False
+) -> None:
+    """Download a dataset, unless it is there already, and check it."""
     name = datasets.dataset(name).name
     if Path(name).exists():
         raise InputError(f"{name}: a file or folder here has this name and would be read instead; run this elsewhere")

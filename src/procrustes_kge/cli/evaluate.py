@@ -1,4 +1,4 @@
-"""procrustes evaluate: rank the triples of a run's graph again."""
+"""procrustes evaluate: rank the triples of a run."""
 
 import sys
 import time
@@ -10,12 +10,12 @@ import typer
 from procrustes_kge.cli.app import Device, Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import TerminalWatcher, print_json
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.columns import counted
 from procrustes_kge.models.ranking import PROTOCOL
 from procrustes_kge.runs.store import load_run, update_report
 from procrustes_kge.system.devices import choose_device
+from procrustes_kge.words import counted
 
-WIDEST = 40  # a relation's name that is longer moves the figures of its own line alone
+WIDEST = 40  # characters of a relation's name; a longer one only shifts the numbers in its own line
 
 verb = new_verb()
 
@@ -23,16 +23,19 @@ verb = new_verb()
 @verb.command()
 def evaluate(
     run: RunFolder,
-    split: Annotated[str, typer.Option(help="Which triples to rank: train, valid or test.")] = "test",
-    relations: Annotated[bool, typer.Option(help="Add a line per relation.")] = False,
+    split: Annotated[str, typer.Option(help="Triples to rank: train, valid or test.")] = "test",
+    relations: Annotated[bool, typer.Option(help="Show a line for each relation.")] = False,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:
-    """Rank the triples of a run's graph again: filtered, from both sides, ties count half.
+    """Rank the triples of a run: filtered, from both sides, ties count half.
 
-    The figures are added to the run's report.json.
+    The metrics are saved in the run's report.json.
 
-    Example: `procrustes evaluate runs/wordnet-mini --relations`
+    Examples:
+
+        procrustes evaluate runs/wordnet-mini --relations
+        procrustes evaluate runs/wordnet-mini --split valid
     """
     opened = load_run(run)
     graph = opened.graph
@@ -56,7 +59,7 @@ def evaluate(
 
 
 def _report(run: Path, metrics: dict[str, Any]) -> str:
-    """Add figures to a run's report, and say where they are; a run that cannot be written is no reason to fail."""
+    """Add metrics to a run's report, and say where they are; a run that cannot be written is no reason to fail."""
     try:
         update_report(run, metrics=metrics, protocol=PROTOCOL)
     except InputError as error:

@@ -9,6 +9,7 @@ from procrustes_kge.cli.app import Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import print_json
 from procrustes_kge.runs.export import EXPORTS, SUFFIXES, export, exported_tables
 from procrustes_kge.runs.store import load_run
+from procrustes_kge.words import counted, either
 
 verb = new_verb()
 
@@ -18,18 +19,23 @@ def export_run(
     run: RunFolder,
     path: Annotated[Path, typer.Argument(help="The file to write.", show_default=False)],
     kind: Annotated[
-        str | None, typer.Option("--format", help=f"One of {', '.join(EXPORTS)}.", show_default="by the path's suffix")
+        str | None, typer.Option("--format", help=f"{either(EXPORTS)}.", show_default="by the suffix of PATH")
     ] = None,
     what: Annotated[
-        Literal["entities", "relations"], typer.Option(help="Vectors of entities, or rotations of relations.")
+        Literal["entities", "relations"], typer.Option(help="Entity vectors, or rotations of relations.")
     ] = "entities",
-    force: Annotated[bool, typer.Option("--force", help="Replace files that `export` did not write.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that were not written by `export`.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Write entity vectors, or the rotations of relations, with their names, for other programs.
+    """Write entity vectors or relation rotations, with their names, for other programs.
 
-    npy is a table with the names in a .txt beside it; parquet has columns name and vector; word2vec is text.
-    Rotations come with scales and translations where the model has them: in files beside the npy, or as columns.
+    npy is a NumPy table, with the names in a .txt file beside it; parquet has the columns name and vector; word2vec is
+    text. If the relations also have scales and translations, those go into further .npy files or further columns.
+
+    Examples:
+
+        procrustes export runs/wordnet-mini vectors.parquet
+        procrustes export runs/wordnet-mini rotations.npy --what relations
     """
     model = load_run(run).model
     written = [str(file) for file in export(model, path, kind, what, force)]
@@ -39,7 +45,7 @@ def export_run(
         found = kind or SUFFIXES[path.suffix.lower()]
         print_json({"what": what, "format": found, "files": written, "shape": [count, *shape]})
     elif what == "entities":
-        print(f"wrote  {', '.join(written)}   {count:,} vectors of {shape[0]:,} numbers")
+        print(f"wrote  {', '.join(written)}   {counted(count, 'vector')} of dimension {shape[0]:,}")
     else:
         each = ", ".join(f"{name.replace('_', ' ')} {' × '.join(map(str, own))}" for name, (_, *own) in shapes.items())
-        print(f"wrote  {', '.join(written)}   {count:,} relations: {each}")
+        print(f"wrote  {', '.join(written)}   {counted(count, 'relation')}: {each}")

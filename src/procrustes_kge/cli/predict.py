@@ -16,21 +16,25 @@ verb = new_verb()
 @verb.command()
 def predict(
     run: RunFolder,
-    relation: Annotated[str, typer.Option("--relation", "-r", help="The relation's name.")],
-    head: Annotated[str | None, typer.Option("--head", "-H", help="The head's name: asks for tails.")] = None,
-    tail: Annotated[str | None, typer.Option("--tail", "-T", help="The tail's name: asks for heads.")] = None,
-    count: Annotated[int, typer.Option("-k", "--count", help="How many answers.")] = 10,
-    new: Annotated[bool, typer.Option(help="Leave out answers that the graph already holds.")] = False,
+    relation: Annotated[str, typer.Option("--relation", "-r", help="Name of the relation.")],
+    head: Annotated[str | None, typer.Option("--head", "-H", help="Name of the head, to ask for tails.")] = None,
+    tail: Annotated[str | None, typer.Option("--tail", "-T", help="Name of the tail, to ask for heads.")] = None,
+    count: Annotated[int, typer.Option("-k", "--count", help="How many answers to show.")] = 10,
+    new: Annotated[bool, typer.Option(help="Leave out answers that are already in the graph.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Answer (head, relation, ?) or (?, relation, tail), best first; answers the graph holds are marked.
+    """Answer (head, relation, ?) or (?, relation, tail), best answer first.
 
-    The entity itself is no answer where training has almost no triples from an entity to itself.
+    Answers that are already in the graph are marked with their split. The entity asked about is left out if hardly any
+    training triple of the relation links an entity to itself.
 
-    Example: `procrustes predict runs/wordnet-mini --head dog.n.01 --relation hypernym -k 5`
+    Examples:
+
+        procrustes predict runs/wordnet-mini --head dog.n.01 --relation hypernym -k 5
+        procrustes predict runs/wordnet-mini --tail dog.n.01 --relation hypernym --new
     """
     if (head is None) == (tail is None):
-        raise InputError("give either --head, to ask for tails, or --tail, to ask for heads")
+        raise InputError("give --head to ask for tails, or --tail to ask for heads, but not both")
     if count < 1:
         raise InputError(f"-k {count}, expected a whole number of at least 1")
     opened = load_run(run)

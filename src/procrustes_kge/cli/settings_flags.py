@@ -8,25 +8,29 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import typer
 
+from procrustes_kge.cli.help import show_everything
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.training.recipes import METHODS, OWN, recipes_with
+from procrustes_kge.words import listed
 
-# Of every method and model: the type of each setting, with its words. What has no words is no flag.
+# Of every method and model: the type of each setting, with its words. A setting without words is no flag.
 _HINTS: list[dict[str, Any]] = [
     {name: hint for name, hint in get_type_hints(kind, include_extras=True).items() if get_origin(hint) is Annotated}
     for kind in (*METHODS.values(), *(model.Options for model in BASELINES.values()))
 ]
+_HELP_ALL = Annotated[bool, typer.Option("--help-all", help="Show all flags.", is_eager=True, callback=show_everything)]
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command one flag per field of any method's settings; those that are used arrive as `changes`."""
+    """Give a command a flag for every field of any method's settings; the flags that are used arrive as `changes`."""
     flags = {name: _flag(name) for hints in _HINTS for name in hints}
     own = dict(inspect.signature(command, eval_str=True).parameters)
     kind = own.pop("changes").kind
     extra = [inspect.Parameter(name, kind, default=None, annotation=flag) for name, flag in flags.items()]
+    extra.append(inspect.Parameter("help_all", kind, default=False, annotation=_HELP_ALL))
 
     @wraps(command)
-    def wrapped(**values: Any) -> None:
+    def wrapped(help_all: bool = False, **values: Any) -> None:
         chosen = {name: values.pop(name) for name in flags}
         command(**values, changes={name: value for name, value in chosen.items() if value is not None})
 
@@ -41,24 +45,34 @@ def _flag(name: str) -> Any:
     kind, reading = kinds[0], dict[str, Any]()
     if get_origin(kind) is Literal:
         kind = Literal[tuple(_words(kinds))]
+        reading = {"metavar": "|".join(_words(kinds))}
     elif get_origin(kind) in (Union, UnionType):
         words = _words(part for each in kinds for part in get_args(each) if get_origin(part) is Literal)
         kind, reading = str, {"parser": number_or_word, "metavar": "|".join(["NUMBER", *words])}
     flag = "--" + name.replace("_", "-")
     option = typer.Option(
         f"{flag}/--no-{flag[2:]}" if kind is bool else flag,
-        help=" ".join(dict.fromkeys(sentence(hint.__metadata__[0]) for hint in hints)),
-        rich_help_panel=f"Settings of {_recipes(name)}, where they differ from the recipe's own",
+        help=sentence(joined(hint.__metadata__[0] for hint in hints)),
+        rich_help_panel=f"Settings of {_recipes(name)}",
         **reading,
     )
     return Annotated[kind | None, option]
 
 
-def sentence(words: str) -> str:
-    """Return words as a sentence; a value that it begins with, such as `cpu, cuda` or `full: …`, stays as it is typed.
+def joined(descriptions: Any) -> str:
+    """Return what several descriptions of a setting say, each part once.
 
-    >>> sentence("size of a step"), sentence("cpu, cuda, or auto"), sentence("full: as many as fit")
-    ('Size of a step.', 'cpu, cuda, or auto.', 'full: as many as fit.')
+    >>> joined(["learning rate", "learning rate; radians for turn"])
+    'learning rate; radians for turn'
+    """
+    return "; ".join(dict.fromkeys(part for each in descriptions for part in each.split("; ")))
+
+
+def sentence(words: str) -> str:
+    """Return words as a sentence; a value at its start, as in `cpu, cuda` or `free: …`, stays as it is typed.
+
+    >>> sentence("learning rate"), sentence("cpu, cuda, or auto"), sentence("free: of any length")
+    ('Learning rate.', 'cpu, cuda, or auto.', 'free: of any length.')
     """
     is_value = words.split()[0][-1] in ",:"
     return f"{words[0] if is_value else words[0].upper()}{words[1:]}."
@@ -75,6 +89,6 @@ def _words(literals: Any) -> list[str]:
 
 def _recipes(setting: str) -> str:
     """Return, in words, the recipes that have this setting."""
-    recipes = recipes_with(setting, "the baselines (--model)")
-    every = {tuple(OWN): "every recipe of our own", (*OWN, "the baselines (--model)"): "every recipe"}
-    return every.get(tuple(recipes)) or ", ".join(recipes)
+    recipes = recipes_with(setting, "the baselines")
+    every = {tuple(OWN): "our own recipes", (*OWN, "the baselines"): "every recipe"}
+    return every.get(tuple(recipes)) or listed(recipes)

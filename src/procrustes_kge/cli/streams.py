@@ -1,4 +1,4 @@
-"""Standard output and error as the command needs them: no name and no reader can make writing fail."""
+"""Standard output and error that cannot fail: not on a name that cannot be shown, nor when nobody reads."""
 
 import io
 import sys
@@ -41,7 +41,7 @@ def flushed_output() -> Iterator[None]:
 
 
 def prepare_streams() -> None:
-    """Let names that the terminal cannot show be written as \\u…, and let output end where its reader does.
+    """Write names that the terminal cannot show as \\u…, and ignore output that nobody reads.
 
     The last lines are written when Python shuts down, where an error would be a traceback and another exit code.
     """

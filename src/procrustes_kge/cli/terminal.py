@@ -18,20 +18,21 @@ from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
 from procrustes_kge.training.loop import Learned, Progress as TrainingProgress
 from procrustes_kge.training.recipes import Settings, learned
+from procrustes_kge.words import counted
 
 
 def say_line(line: str) -> None:
-    """Print a line that is seen at once."""
+    """Print a line without delay."""
     print(line, flush=True)
 
 
 def say_unless(quiet: bool) -> Callable[[str], None]:
-    """Return how to print lines; with `quiet`, where the output is JSON or a table, none is printed."""
+    """Return a function that prints lines, or with `quiet` one that prints nothing."""
     return (lambda _: None) if quiet else say_line
 
 
 def read_with_bar(source: str, **options: Any) -> Graph:
-    """Read a graph, from standard input where the source is `-`, with a bar while files are downloaded."""
+    """Read a graph, from standard input if the source is `-`, with a progress bar during downloads."""
     bar = progress_bar(TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     tasks: dict[str, Any] = {}
 
@@ -53,13 +54,13 @@ def progress_bar(*columns: Any) -> Progress:
 
 
 class TerminalWatcher(Watcher):
-    """Shows bars while an experiment learns and ranks, and says what came out of it."""
+    """Shows progress bars while an experiment trains and ranks, and prints the results."""
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.say = say or say_unless(quiet=True)
 
     def learn(self, graph: Graph, settings: Settings) -> Learned[Model]:
-        """Learn, with a bar of epochs, loss, validation MRR and the time left."""
+        """Train, with a bar that shows epochs, loss, validation MRR and the time left."""
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
         columns = TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left")
         with progress_bar(*columns) as bar:
@@ -91,16 +92,16 @@ class TerminalWatcher(Watcher):
             return evaluate(model, graph, split, show, seconds)
 
     def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
-        """Say what the training cost."""
+        """Print what the training cost."""
         memory = f"peak {footprint.peak_memory_mb:,.0f} MB"
         if footprint.gpu_peak_memory_mb:
             memory += f" + {footprint.gpu_peak_memory_mb:,.0f} MB GPU"
         known = "estimated" if footprint.estimated else "measured"
         energy = f"{footprint.kwh * 1000:.2g} Wh   {footprint.g_co2:.2g} g CO2 ({known}, {footprint.grid})"
-        self.say(f"fitted {found.epochs} epochs in {footprint.seconds:.1f} s   {memory}   {energy}")
+        self.say(f"fitted {counted(found.epochs, 'epoch')} in {footprint.seconds:.1f} s   {memory}   {energy}")
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:
-        """Say the figures of a split."""
+        """Print the metrics of a split."""
         sample = ""
         if evaluation.ranked < evaluation.triples:
             sample = f"   ({evaluation.ranked:,} of {evaluation.triples:,} triples, drawn at random)"

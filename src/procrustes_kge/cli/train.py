@@ -1,4 +1,4 @@
-"""procrustes train: read a graph, learn it, rank the held-out triples, save a run folder."""
+"""procrustes train: read a graph, train on it, rank the held-out triples, save a run folder."""
 
 import sys
 from dataclasses import replace
@@ -33,6 +33,7 @@ from procrustes_kge.training.recipes import (
     recipe,
 )
 from procrustes_kge.training.supervised_settings import TrainSettings
+from procrustes_kge.words import either, unknown
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
 WRAP_UP = 1.0  # seconds: the last line, and the end of the process
@@ -45,10 +46,13 @@ Source = Annotated[
         help="A dataset's name, a file of triples, - for standard input, or a folder with train, valid and test files."
     ),
 ]
-_RECIPES = f"Settings to start from: {', '.join(OWN)}; or a baseline's: {', '.join(baseline_recipes())}."
+_RECIPES = f"Settings to start from: {either(OWN)}, or the name of a baseline."
 _DEFAULT = f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given"
 RecipeName = Annotated[str | None, typer.Option("--recipe", help=_RECIPES, show_default=_DEFAULT)]
-Grid = Annotated[str | None, typer.Option(help="g CO2 per kWh, or a country such as FRA.", show_default="world")]
+Grid = Annotated[
+    str | None,
+    typer.Option(help="Carbon intensity: grams of CO2 per kWh, or a country such as FRA.", show_default="world"),
+]
 
 
 @verb.command()
@@ -56,30 +60,40 @@ Grid = Annotated[str | None, typer.Option(help="g CO2 per kWh, or a country such
 def train(
     graph: Source = datasets.DEFAULT,
     recipe_name: RecipeName = None,
-    time: Annotated[str | None, typer.Option(help="Time to fit the settings to, such as 60s or 10m.")] = None,
-    memory: Annotated[str | None, typer.Option(help="Memory to fit the settings to, such as 4GB.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Run folder to write.", show_default="runs/NAME")] = None,
-    entities_only: Annotated[bool, typer.Option(help="Save entities alone; relations follow from them.")] = False,
-    separator: Annotated[str | None, typer.Option(help="Between columns: tab, comma, space, or a character.")] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Choose settings that finish in this time, such as 60s or 10m.")
+    ] = None,
+    memory: Annotated[str | None, typer.Option(help="Choose settings that fit into this memory, such as 4GB.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder to save the run in.", show_default="runs/NAME")] = None,
+    entities_only: Annotated[
+        bool, typer.Option(help="Save entity vectors only; loading computes the relations from them.")
+    ] = False,
+    separator: Annotated[
+        str | None, typer.Option(help="What separates columns: tab, comma, space, ';' or '|'.")
+    ] = None,
     header: Annotated[bool | None, typer.Option(help="Whether the file's first line names the columns.")] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Columns of head, relation and tail, by name or number from 1: 2,3,4.")
+        str | None, typer.Option(help="Columns of head, relation and tail, by name or number, such as 2,3,4.")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="Readable names to show: a file of names and labels, .tsv, .csv or .json.")
+        Path | None, typer.Option(help="File of names and readable labels to show with them (.tsv, .csv, .json).")
     ] = None,
-    valid: Annotated[float, typer.Option(help="Share of one file's triples for validation.")] = 0.05,
-    test: Annotated[float, typer.Option(help="Share of one file's triples for the test.")] = 0.05,
-    split_seed: Annotated[int, typer.Option(help="Draws that split: the same triples whatever --seed is.")] = 0,
+    valid: Annotated[float, typer.Option(help="Share of a single file set aside for validation.")] = 0.05,
+    test: Annotated[float, typer.Option(help="Share of a single file set aside for testing.")] = 0.05,
+    split_seed: Annotated[int, typer.Option(help="Random seed of that split, independent of --seed.")] = 0,
     grid: Grid = None,
     as_json: Json = False,
     *,
     changes: dict[str, Any],
 ) -> None:
-    """Learn vectors for a graph's entities, rank the test triples, and save a run folder.
+    """Train on a graph, rank the test triples, and save a run folder.
 
-    Examples: `procrustes train`, `procrustes train wn18rr --dim 500`, `procrustes train wn18rr --model rotate`,
-    `procrustes train my-triples.csv --out runs/mine`
+    Examples:
+
+        procrustes train
+        procrustes train my-triples.tsv --time 60s --out runs/mine
+        procrustes train wn18rr --recipe fast --dim 500
+        procrustes train wn18rr --model rotate
     """
     # Mistakes that do not depend on the graph are reported before it is read, or downloaded.
     grid_intensity(grid)
@@ -175,19 +189,19 @@ def _recipe_name(model: str | None, name: str | None) -> str:
         return name or DEFAULT
     model, asked = model.lower(), model  # papers and tables write capitals
     if model not in BASELINES:
-        raise InputError(f"unknown model {asked!r}, expected {' or '.join(BASELINES)}")
+        raise InputError(unknown("model", asked, BASELINES))
     own = baseline_recipes(model)
     if name is not None and name not in own:
-        raise InputError(f"--model {model} has no recipe {name}; give one of its own ({', '.join(own)}) or no --model")
+        raise InputError(f"--model {model} has no recipe {name}; try --recipe {either(own)}, or leave --model out")
     return name or model
 
 
 def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:
     """Refuse what a baseline cannot do."""
     if budget is not None:
-        raise InputError("--time and --memory are for our own model; give --epochs or --dim with --model")
+        raise InputError("--time and --memory do not work with a baseline; set --epochs or --dim instead")
     if entities_only:
-        raise InputError("--entities-only is for our own model; a baseline's relations do not follow from its entities")
+        raise InputError("--entities-only does not work with a baseline, whose relations are learned; leave it out")
 
 
 def _learned(

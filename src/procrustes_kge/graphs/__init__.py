@@ -1,1 +1,1 @@
-"""From a name, a file, a frame or an array to triples of ids, and the answers that are already known."""
+"""Reading graphs from names, files, frames and arrays; triples of ids, and the answers that are already known."""

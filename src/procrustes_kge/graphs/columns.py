@@ -1,4 +1,4 @@
-"""Three columns of names, from whatever format: which columns they are, and what a name is.
+"""Three columns of names, from any format: which columns they are, and what counts as a name.
 
 Every format ends in `named`, so that the rules hold alike for all: white space around a name is no part of it, what
 is inside stays, and no name is empty.
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.words import counted, unknown
 
 ROLES = ("head", "relation", "tail")
 # The plainest word first: of `relation` and `label`, the first is meant.
@@ -21,7 +22,7 @@ SAY_WHICH = "say which with --columns, by name or number, such as --columns 1,2,
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of all triples, row by row, and what reading left out or assumed, in words for the user."""
+    """The names of all triples, row by row, with notes for the user on what was left out or assumed."""
 
     heads: list[str]
     relations: list[str]
@@ -39,7 +40,7 @@ def named(
     doubtful: str = "",
     labels: Mapping[str, str] | None = None,
 ) -> Columns:
-    """Return columns of names without white space around them; refuse a name that is empty, and no names at all.
+    """Return columns of names without surrounding white space; refuse empty names and empty columns.
 
     `place` says in words where a row is, by its number from 0.
     """
@@ -64,8 +65,8 @@ def wanted_columns(columns: str | Sequence[str | int] | None) -> list[str] | Non
     wanted = [str(each).strip() for each in (columns.split(",") if isinstance(columns, str) else columns)]
     if len(wanted) != 3 or len(set(wanted)) != 3 or "" in wanted:
         raise InputError(
-            f"columns {columns!r}, expected three different ones, those of head, relation and tail; "
-            "try head,relation,tail or, counted from 1, 1,2,3"
+            f"columns {columns!r}, expected three different columns, for head, relation and tail; "
+            "try head,relation,tail or, by number, 1,2,3"
         )
     return wanted
 
@@ -76,7 +77,7 @@ def numbered(width: int) -> list[str]:
 
 
 def choose(names: Sequence[str], wanted: Sequence[str] | None, where: str) -> tuple[list[int], list[str]]:
-    """Return where head, relation and tail stand among columns of these names, and what the user should know of it.
+    """Return the places of head, relation and tail among columns of these names, and notes for the user.
 
     They are those that are wanted, or have names that are known, or are the only three.
     """
@@ -99,7 +100,7 @@ def choose(names: Sequence[str], wanted: Sequence[str] | None, where: str) -> tu
 
 
 def recognised(names: Sequence[str]) -> list[int] | None:
-    """Return where head, relation and tail stand among the names, or None unless all three are named.
+    """Return the places of head, relation and tail among the names, or None unless all three are recognised.
 
     >>> recognised(["label", "Source", "target", "relation"])
     [1, 3, 2]
@@ -112,21 +113,17 @@ def recognised(names: Sequence[str]) -> list[int] | None:
 def _place(names: Sequence[str], wanted: str, where: str) -> int:
     """Return which column is called so, or has this number."""
     if names.count(wanted) > 1:
-        raise InputError(f"{where}: {names.count(wanted)} columns are called {wanted!r}; give its number, from 1")
+        raise InputError(
+            f"{where}: {names.count(wanted)} columns are called {wanted!r}; give the number of one, counted from 1"
+        )
     if wanted in names:
         return names.index(wanted)
     if wanted.isdecimal() and 1 <= int(wanted) <= len(names):
         return int(wanted) - 1
-    seen = f"no column {wanted!r} among the {len(names)} ({shortened(names)})"
-    raise InputError(f"{where}: {seen}; --columns takes three of these names, or numbers from 1")
+    raise InputError(f"{where}: {unknown('column', wanted, names, most=8)}. Give names, or numbers counted from 1")
 
 
 def shortened(names: Sequence[str], most: int = 8) -> str:
     """Return names as a list that fits a line."""
     shown = [(name if len(name) <= 30 else f"{name[:29]}…") or "''" for name in names[:most]]
     return ", ".join(shown) + (", …" if len(names) > most else "")
-
-
-def counted(count: int, noun: str) -> str:
-    """Return '1 column', '2 columns', and so on."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

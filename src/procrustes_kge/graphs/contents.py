@@ -1,4 +1,4 @@
-"""A file's content: which format its name promises, its bytes unpacked, its text."""
+"""The content of a file: its format by its name, its unpacked bytes, its text."""
 
 import codecs
 import gzip
@@ -52,7 +52,7 @@ def unpacked(data: bytes, where: str, packing: str) -> bytes:
             return bytes(zstd.decompress(data))
         return gzip.decompress(data) if packing else data
     except faults as error:
-        raise InputError(f"{where}: broken or truncated ({error}); download or pack it again") from None
+        raise InputError(f"{where}: broken or truncated ({error}); download it or compress it again") from None
 
 
 def decode(data: bytes, where: str) -> str:
@@ -61,7 +61,9 @@ def decode(data: bytes, where: str) -> str:
         raise InputError(f"{where}: is UTF-16 text, expected UTF-8; convert it with iconv -f utf-16 -t utf-8")
     data = data.removeprefix(codecs.BOM_UTF8)
     formats = " ".join(SUFFIXES)
-    binary = InputError(f"{where}: looks binary, expected text; name the file by its format, one of {formats}")
+    binary = InputError(
+        f"{where}: looks binary, expected text; if it has another format, give it that suffix: {formats}"
+    )
     if b"\0" in data:
         raise binary
     try:

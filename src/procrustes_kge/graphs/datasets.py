@@ -1,11 +1,10 @@
-"""Named datasets: where their files are, which bytes they must be, who made them.
+"""Named datasets: where their files are, their checksums, and who made them.
 
 This module knows files and bytes, not graphs. A file comes from the folder that PROCRUSTES_DATA names, else
 from the cache, else from its public address into the cache. Its SHA-256 is checked before every use.
 """
 
 import contextlib
-import difflib
 import hashlib
 import http.client
 import io
@@ -24,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.words import counted, unknown
 
 DEFAULT = "wordnet-mini"
 EMBEDDED_SHA256 = "cf658d517274230265b603da345e66f0df723724a405bc1988190b1fa86c0e4a"
@@ -58,7 +58,7 @@ class Dataset:
 
     @property
     def sha256(self) -> str:
-        """The checksum of the archive, which says exactly which data a result was measured on."""
+        """The checksum of the archive, which identifies the data that a result was measured on."""
         return self.archive.sha256 if self.archive else EMBEDDED_SHA256
 
 
@@ -74,18 +74,14 @@ DATASETS: dict[str, Dataset] = {name: _registered(name, facts) for name, facts i
 
 
 def dataset(name: str) -> Dataset:
-    """Return the registered dataset of this name, in capitals or not.
+    """Return the dataset of this name, in upper or lower case.
 
     >>> dataset("WN18RR").relations
     11
     """
     if found := DATASETS.get(name.lower()):
         return found
-    near = difflib.get_close_matches(name.lower(), DATASETS, n=1)
-    raise InputError(
-        f"no dataset is called {name!r}{f', did you mean {near[0]}?' if near else ''}; "
-        f"expected one of {', '.join(DATASETS)}, or the path of an existing file or folder of triples"
-    )
+    raise InputError(f"{unknown('dataset', name, DATASETS)}. For your own triples, give the path of a file or folder")
 
 
 def splits(name: str, progress: DownloadReport | None = None) -> dict[str, bytes]:
@@ -118,7 +114,7 @@ def fetch(file: RemoteFile, progress: DownloadReport | None = None) -> Path:
     if mirrored and (seen := _sum(mirrored)):
         if seen == file.sha256:
             return mirrored
-        remedy = f"replace it by the file at {file.address}, or delete it to have that one downloaded"
+        remedy = f"replace it with {file.address}, or delete it and it will be downloaded"
         raise InputError(f"{mirrored}: sha256 {seen[:12]}…, expected {file.sha256[:12]}…; {remedy}")
     if _sum(cached) != file.sha256:
         _download(file, cached, progress)
@@ -151,7 +147,7 @@ def _copies(file: RemoteFile) -> tuple[Path | None, Path]:
         return None, cached
     folder = Path(chosen).expanduser()
     if not folder.is_dir():
-        raise InputError(f"PROCRUSTES_DATA is {chosen!r}, which is not a folder; correct it or unset it")
+        raise InputError(f"PROCRUSTES_DATA is {chosen!r}, which is not a folder; correct or unset it")
     return folder / file.mirror, cached
 
 
@@ -171,8 +167,8 @@ def _embedded(chosen: Dataset) -> bytes:
     file = _DATA / f"{chosen.name}.tar.gz"
     content = file.read_bytes() if file.is_file() else b""
     if (seen := hashlib.sha256(content).hexdigest()) != chosen.sha256:
-        seen = f"{len(content)} bytes with sha256 {seen[:12]}…, expected {chosen.sha256[:12]}…"
-        raise InputError(f"{file}: {seen}; the installation is damaged, install procrustes-kge again")
+        seen = f"{counted(len(content), 'byte')} with sha256 {seen[:12]}…, expected {chosen.sha256[:12]}…"
+        raise InputError(f"{file}: {seen}; the installation is damaged; install procrustes-kge again")
     return content
 
 
@@ -181,8 +177,8 @@ def _download(file: RemoteFile, target: Path, progress: DownloadReport | None) -
     # Each attempt has a name of its own: two processes may download at once, and the last to finish wins.
     partial = target.with_name(f".{target.name}.{uuid.uuid4().hex}.part")
     remedy = (
-        f"fetch it by other means and put it at {target} (PROCRUSTES_CACHE chooses another folder), "
-        f"or set PROCRUSTES_DATA to a folder that has it as {file.mirror}"
+        f"download it some other way to {target} (PROCRUSTES_CACHE chooses another folder), "
+        f"or set PROCRUSTES_DATA to a folder that contains {file.mirror}"
     )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +186,7 @@ def _download(file: RemoteFile, target: Path, progress: DownloadReport | None) -
         if seen != file.sha256:
             raise InputError(
                 f"{file.address} sent sha256 {seen[:12]}…, expected {file.sha256[:12]}…; "
-                f"the file has changed or something else answered in its place: {remedy}"
+                f"the file has changed, or something else answered in its place; {remedy}"
             )
         partial.replace(target)
     except (OSError, http.client.HTTPException) as error:
@@ -215,5 +211,5 @@ def _receive(file: RemoteFile, path: Path, progress: DownloadReport | None) -> s
             if progress:
                 progress(file.mirror, done, total)
     if total is not None and done != total:
-        raise ConnectionError(f"it broke off after {done} of {total} bytes")
+        raise ConnectionError(f"the connection was lost after {done:,} of {total:,} bytes")
     return digest.hexdigest()

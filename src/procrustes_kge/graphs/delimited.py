@@ -1,4 +1,4 @@
-"""Delimited text: its separator and its header are found out, and a fault is told with its line."""
+"""Delimited text: the separator and the header are recognised, and an error names the line."""
 
 import csv
 import io
@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, repeat
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.columns import SAY_WHICH, Columns, choose, counted, named, numbered, recognised, shortened
+from procrustes_kge.graphs.columns import SAY_WHICH, Columns, choose, named, numbered, recognised, shortened
 from procrustes_kge.graphs.contents import decode
+from procrustes_kge.words import counted
 
 SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "space": " ", "semicolon": ";", "pipe": "|"}
 # Spreadsheets quote names in comma and semicolon files; elsewhere a quotation mark is part of the name.
@@ -117,8 +118,8 @@ def numbered_rows(text: str, separator: str, where: str = "") -> Iterator[tuple[
             number = reader.line_num + 1
     except csv.Error as error:
         raise InputError(
-            f"{where}, line {number}: cannot be cut into columns ({error}); "
-            'quote whole names and double the marks inside them: "the ""Iron"" Lady"'
+            f"{where}, line {number}: cannot be split into columns ({error}); "
+            'put quotation marks around whole names and double those inside: "the ""Iron"" Lady"'
         ) from None
 
 
@@ -148,7 +149,7 @@ def _fault(text: str, separator: str, where: str, skip: int, width: int) -> Inpu
     advice, seen = _advice(text, text.split("\n")[number - 1], separator, len(row)), counted(len(row), "column")
     if len(row) > 3:
         seen += f" ({shortened(list(map(str.strip, row)))})"
-    expected = "3 (head, relation, tail)" if width == 3 else f"{width} as in the lines before"
+    expected = "3 (head, relation, tail)" if width == 3 else f"{width} as in the lines above"
     return InputError(f"{where}, line {number}: {seen}, expected {expected}; {advice}")
 
 

@@ -15,12 +15,14 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.lookup import Spellings, plain
+from procrustes_kge.words import counted, shortened, unknown
 
 SPLITS = ("train", "valid", "test")
+MOST_SHOWN = 5  # names in a message
 
 
 class Vocabulary(Sequence[str]):
-    """Names in row order, the row of each name, and readable labels where there are any."""
+    """Names in row order, with the row of each name, and readable labels if there are any."""
 
     def __init__(self, names: Iterable[str], kind: str, labels: Mapping[str, str] | None = None) -> None:
         self.names = tuple(names)
@@ -37,7 +39,7 @@ class Vocabulary(Sequence[str]):
         return iter(self.names)
 
     def __repr__(self) -> str:
-        return f"Vocabulary({len(self)} of kind {self.kind})"
+        return f"Vocabulary({counted(len(self), self.kind)})"
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -48,42 +50,43 @@ class Vocabulary(Sequence[str]):
         return Spellings(self.names, self.labels)
 
     def id(self, name: str) -> int:
-        """Return the row of a name, or of the one name that is meant by a label, another spelling or an IRI's end."""
+        """Return the row of a name. A label, another spelling or the last part of an IRI will do if it is unique."""
         if name in self._ids:
             return self._ids[name]
         what, meant = self._spellings.meant(name)
         if len(meant) == 1:
             return self._ids[meant[0]]
         if meant:
-            raise InputError(f"{self.kind} {name!r} is {what} of {len(meant)} names: {_listed(meant)}; give one")
-        near = self._spellings.near(name)
-        hint = f"; did you mean {_listed(near)}?" if near else ""
-        raise InputError(f"unknown {self.kind} {name!r}, expected one of the graph's {len(self):,}{hint}")
+            raise InputError(
+                f"{self.kind} {name!r} is {what} of {len(meant)} names; give one of them: {_quoted(meant)}"
+            )
+        near = list(map(repr, self._spellings.near(name)))
+        raise InputError(unknown(self.kind, name, map(repr, self.names), near, most=MOST_SHOWN))
 
     def label(self, index: int) -> str:
-        """Return the readable label of a row, or its name where there is none."""
+        """Return the label of a row, or its name if it has none."""
         name = self.names[index]
         return self.labels.get(name, name)
 
     def shown(self, index: int) -> str:
-        """Return the name of a row with its label beside it, where it has another than its name."""
+        """Return the name of a row, followed by its label if that differs."""
         name, label = self.names[index], self.label(index)
         return name if label == name else f"{name} ({label})"
 
     def labelled(self, labels: Mapping[str, str]) -> Vocabulary:
-        """Return the same names with these labels; other names keep the ones they have."""
+        """Return the same names with these labels; names without a new label keep the one they have."""
         return Vocabulary(self.names, self.kind, {**self.labels, **labels})
 
 
-def _listed(names: Sequence[str], most: int = 5) -> str:
-    return ", ".join(map(repr, names[:most])) + (", …" if len(names) > most else "")
+def _quoted(names: Sequence[str], most: int = MOST_SHOWN) -> str:
+    return shortened(list(map(repr, names)), most)
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """Triples (head, relation, tail) as rows of ids into the two vocabularies, in three splits.
 
-    `notes` say in words what was noticed while reading: duplicates dropped, a header skipped.
+    `notes` say what happened while reading: duplicates dropped, a header skipped.
     """
 
     name: str
@@ -97,7 +100,7 @@ class Graph:
     def split(self, name: str) -> Int[Tensor, "n 3"]:
         """Return the triples of one split by its name."""
         if name not in SPLITS:
-            raise InputError(f"unknown split {name!r}, expected one of {', '.join(SPLITS)}")
+            raise InputError(unknown("split", name, SPLITS))
         triples: Tensor = getattr(self, name)
         return triples
 
@@ -119,7 +122,7 @@ class Graph:
         return digest.hexdigest()
 
     def remarks(self) -> list[str]:
-        """Return in words what is legal in a graph but should be known before its figures are read."""
+        """Return, in words, what is allowed in a graph but matters when its results are read."""
         triples = torch.cat([self.train, self.valid, self.test])
         loops = int((triples[:, 0] == triples[:, 2]).sum())
         counts = torch.bincount(self.train[:, 1], minlength=len(self.relations))
@@ -127,27 +130,27 @@ class Graph:
         untrained = int((counts == 0).sum())
         unseen = int((~self.seen).sum())
         remarks = {
-            f"triples from an entity to itself: {loops:,}": loops,
-            f"relations that occur once in train: {len(once):,} ({_listed(once, 3)})": once,
-            f"entities in valid or test alone, of which nothing can be learned: {unseen:,}": unseen,
-            f"relations in valid or test alone, of which nothing can be learned: {untrained:,}": untrained,
-            "there is one relation only": len(self.relations) == 1,
+            f"{counted(loops, 'triple')} from an entity to itself": loops,
+            f"{counted(len(once), 'relation')} with a single training triple: {_quoted(once, 3)}": once,
+            f"{counted(unseen, 'entity')} in valid or test but not in train, so not learned": unseen,
+            f"{counted(untrained, 'relation')} in valid or test but not in train, so not learned": untrained,
+            "only 1 relation": len(self.relations) == 1,
         }
         return [remark for remark, applies in remarks.items() if applies]
 
     def labelled(self, labels: Mapping[str, str]) -> Graph:
-        """Return the graph with these labels for its entities and relations, found by their names however spelled."""
+        """Return the graph with these labels for its entities and relations, whichever way their names are spelled."""
         spelled = {plain(name): label for name, label in labels.items()}
         vocabularies, counts = [], []
-        for names, noun in ((self.entities, "entities"), (self.relations, "relations")):
+        for names, noun in ((self.entities, "entity"), (self.relations, "relation")):
             found = {name: spelled[each] for name in names if (each := plain(name)) in spelled}
             vocabularies.append(names.labelled(found))
-            counts.append(f"{len(found):,} of {len(names):,} {noun}" if found else "")
+            counts.append(f"{len(found):,} of {counted(len(names), noun)}" if found else "")
         if not any(counts):
             example = f", such as {next(iter(labels))!r}" if labels else ""
             raise InputError(
-                f"labels of {len(labels):,} names{example}: none is in the graph, whose first is {self.entities[0]!r}; "
-                "expected a name of the graph, then its label"
+                f"labels for {counted(len(labels), 'name')}{example}, but none of them is in the graph; "
+                f"expected a name as in the graph, such as {self.entities[0]!r}, then its label"
             )
         note = f"labels for {' and '.join(filter(None, counts))}"
         entities, relations = vocabularies
@@ -158,17 +161,21 @@ class Graph:
 
     def describe(self) -> str:
         """Return one line: name, entities, relations, triples."""
-        triples = f"{len(self.train) + len(self.valid) + len(self.test):,} triples"
-        return f"{self.name}   {len(self.entities):,} entities · {len(self.relations):,} relations · {triples}"
+        sizes = {"entity": self.entities, "relation": self.relations}
+        counts = [counted(len(names), noun) for noun, names in sizes.items()]
+        triples = len(self.train) + len(self.valid) + len(self.test)
+        return f"{self.name}   {' · '.join([*counts, counted(triples, 'triple')])}"
 
 
 def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int = 0) -> Graph:
-    """Move shares of the training triples to valid and test, at random, leaving no entity or relation unseen in train.
+    """Move random shares of the training triples to valid and test; every entity and relation stays in train.
 
-    The first triple of each entity and relation in the drawn order stays in train; the others may be moved.
+    Triples are shuffled; the first one of each entity and each relation stays in train, the others may be moved.
     """
     if not (0 <= valid < 1 and 0 <= test < 1 and valid + test < 1):
-        raise InputError(f"valid share {valid} and test share {test}, expected two numbers from 0 that sum to under 1")
+        raise InputError(
+            f"valid share {valid} and test share {test}, expected two numbers of at least 0 whose sum is below 1"
+        )
     # Any whole number is a seed.
     drawn = torch.from_numpy(np.random.default_rng(seed % 2**64).permutation(len(graph.train)))
     triples = graph.train[drawn]
@@ -181,11 +188,11 @@ def split_graph(graph: Graph, valid: float = 0.05, test: float = 0.05, seed: int
     given = [min(count, len(free) * count // max(sum(wanted), 1)) for count in wanted]
     notes = graph.notes
     if sum(wanted) == 0 and valid + test > 0:
-        notes += (f"{len(triples):,} triples are too few to set any aside for valid and test",)
+        notes += (f"{counted(len(triples), 'triple')}: too few to set any aside for valid and test",)
     if given != wanted:
         notes += (
-            f"{sum(given):,} of the {sum(wanted):,} triples wanted for valid and test could be set aside: "
-            "each of the others is the only one left of an entity or relation",
+            f"{counted(sum(given), 'triple')} set aside for valid and test instead of {sum(wanted):,}: "
+            "without any of the others, an entity or a relation would be missing from train",
         )
     part = torch.zeros(len(triples), dtype=torch.int8)  # 0: stays in train
     part[drawn[free[: given[0]]]] = 1

@@ -1,4 +1,4 @@
-"""The answers that a graph gives to its queries: what ranking leaves out, and what is never a negative."""
+"""Known answers of queries: ranking filters them, and they are never used as negatives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _lock = Lock()
 
 
 def known_answers(graph: Graph, device: torch.device | str = "cpu") -> KnownAnswers:
-    """Return the answers that all splits hold, made once for a graph; those of the last device are kept."""
+    """Return the known answers from all splits, computed once per graph and kept on the last device used."""
     with _lock:
         found = _made.get(graph)
         if found is None or found.queries.answers.device != torch.empty(0, device=device).device:
@@ -80,7 +80,7 @@ class KnownAnswers:
         return self._counts[self._numbers(entities, directions)]
 
     def hold(self, entities: PerQuery, directions: PerQuery, candidates: Int[Tensor, "*b k"]) -> Bool[Tensor, "b k"]:
-        """Say of each candidate whether it is an answer; the candidates are those of each query, or the same."""
+        """Return which candidates are answers; the candidates are given for each query, or shared by all."""
         pairs = self._numbers(entities, directions)[:, None] * self.entities + candidates
         return self._pairs[torch.searchsorted(self._pairs, pairs)] == pairs
 

@@ -1,4 +1,4 @@
-"""Readable names that a user gives: a mapping, or a file of them."""
+"""Readable labels given by the user, as a mapping or a file."""
 
 import json
 import os
@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.columns import counted
 from procrustes_kge.graphs.contents import RDF_SYNTAXES, decode, file_bytes, suffixes, unpacked
 from procrustes_kge.graphs.delimited import numbered_rows
 from procrustes_kge.graphs.rdf import rdf_labels
 from procrustes_kge.graphs.recognising import packing_of
 from procrustes_kge.graphs.tables import name_of
+from procrustes_kge.words import counted
 
 
 def read_labels(source: str | Path | Mapping[str, Any]) -> dict[str, str]:
-    """Return the label of each name that has one; of several labels for a name, the first counts.
+    """Read the label of each name that has one; if a name has several, the first counts.
 
     A file that ends in .json holds an object; RDF holds rdfs:label; any other file has a name and a label on each line,
-    between them a tab or, where the file has no tabs, a comma. All may be packed.
+    separated by a tab or, if the file has no tabs, by a comma. Any file may be compressed.
     """
     if isinstance(source, Mapping):
         return _clean(source.items())
@@ -52,7 +52,9 @@ def _from_json(text: str, where: str) -> Iterable[tuple[str, str | None]]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{where}: not valid JSON ({error}); mend it, or name a file of lines .tsv or .csv") from None
+        raise InputError(
+            f"{where}: not valid JSON ({error}); fix it, or call it .tsv or .csv if it has a line for each name"
+        ) from None
     if not isinstance(found, dict) or not all(isinstance(label, str | None) for label in found.values()):
         raise InputError(f'{where}: expected a JSON object of names and labels, such as {{"Q90": "Paris"}}')
     return found.items()
@@ -63,6 +65,6 @@ def _from_lines(text: str, where: str) -> Iterable[tuple[str, str]]:
     for number, row in numbered_rows(text, separator, where):
         if len(row) != 2:
             seen = f"{where}, line {number}: {counted(len(row), 'column')}, expected 2 (name, label)"
-            remedy = "put labels with ',' in them in quotation marks" if len(row) > 2 else "complete or remove the line"
-            raise InputError(f"{seen}; {remedy if separator == ',' or len(row) < 2 else 'remove the others'}")
+            remedy = "put labels that contain ',' in quotation marks" if len(row) > 2 else "complete or remove the line"
+            raise InputError(f"{seen}; {remedy if separator == ',' or len(row) < 2 else 'remove the other columns'}")
         yield row[0], row[1]

@@ -1,4 +1,4 @@
-"""From what a person types to the name that is meant, and to names that are near it."""
+"""Find the name that a person meant, or names that resemble what was typed."""
 
 import difflib
 import re
@@ -24,7 +24,7 @@ PREFIXES = {
 
 
 def plain(text: str) -> str:
-    """Return a name in the one spelling of all that look alike: composed, no white space or <angle brackets> around.
+    """Return a name in a standard spelling: Unicode composed, without surrounding white space or <angle brackets>.
 
     >>> plain(" <http://e.org/Zoe\u0308> ") == "http://e.org/Zo\xeb"
     True
@@ -55,7 +55,7 @@ def last_part(name: str) -> str:
 
 
 class Spellings:
-    """All that names may be called by; an index of it is made when a name is asked for otherwise than it is written."""
+    """Every way to refer to a name; an index is built when a name is first asked for by another spelling."""
 
     def __init__(self, names: Sequence[str], labels: Mapping[str, str]) -> None:
         self.names = names
@@ -74,7 +74,7 @@ class Spellings:
         return _grouped((plain(last_part(name)), name) for name in self.names)
 
     def meant(self, asked: str) -> tuple[str, list[str]]:
-        """Return what it is that was asked by (a label, say), and the names that it may mean: best one, maybe none."""
+        """Return how the name was given (by a label, say), and the names that it may mean: ideally one, maybe none."""
         asked = plain(asked)
         prefix, colon, rest = asked.partition(":")
         iri = PREFIXES[prefix] + rest if prefix in PREFIXES else ""
@@ -92,7 +92,7 @@ class Spellings:
         return "", []
 
     def near(self, asked: str, most: int = 5) -> list[str]:
-        """Return names and labels that hold what was asked, or resemble it, whatever the accents and capitals."""
+        """Return names and labels that contain or resemble what was asked, ignoring accents and capitals."""
         wanted = folded(plain(asked))
         known = [(folded(text), text) for text in [*self.names, *dict.fromkeys(self.labels.values())]]
         near = [

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.linalg import starts
+from procrustes_kge.words import counted
 
 LARGEST = 2**63 - 1  # of a 64-bit integer
 
@@ -61,8 +62,8 @@ def group_by_query(triples: Int[Tensor, "n 3"], entities: int, relations: int, d
     If distinct, a query has each answer once, in ascending order; else as often as triples give it, in their order.
     """
     # Numbering the queries first keeps keys small: direction · N² would overflow for 10⁸ entities.
-    check_keys(2 * relations, entities, "directions")
-    check_keys(2 * len(triples), entities, "queries")
+    check_keys(2 * relations, entities, "direction")
+    check_keys(2 * len(triples), entities, "query")
     asked, directions, answers = both_queries(triples.long(), relations)
     keys, order = (directions * entities + asked).sort(stable=True)
     answers = answers[order]
@@ -78,6 +79,6 @@ def check_keys(many: int, entities: int, what: str) -> None:
     """Refuse sizes whose numbers many · entities + entity do not fit into 64 bits."""
     if (many + 1) * entities > LARGEST:
         raise InputError(
-            f"{many:,} {what} of {entities:,} entities cannot be numbered, expected a product under {LARGEST:,}; "
-            "train on a part of the graph"
+            f"{counted(many, what)} and {counted(entities, 'entity')}, expected numbers with a product below "
+            f"{LARGEST:,}; train on part of the graph"
         )

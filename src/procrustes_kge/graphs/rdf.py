@@ -8,9 +8,10 @@ from typing import Any
 from xml.parsers import expat
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.columns import Columns, counted, named
+from procrustes_kge.graphs.columns import Columns, named
 from procrustes_kge.graphs.contents import decode
 from procrustes_kge.system.extras import package
+from procrustes_kge.words import counted
 
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
@@ -98,4 +99,4 @@ def _statements(oxigraph: Any, text: str, rdf_format: Any, where: str) -> Iterat
     except (SyntaxError, expat.ExpatError) as error:
         place = f"{where}, line {error.lineno}" if error.lineno else where
         seen = f"not valid {rdf_format.name} ({re.sub('^Parser error at [^:]*: ', '', str(error.args[0]))})"
-        raise InputError(f"{place}: {seen}; mend it, or name the file by its true format") from None
+        raise InputError(f"{place}: {seen}; fix it, or give the file the suffix of its real format") from None

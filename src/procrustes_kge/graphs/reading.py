@@ -1,4 +1,4 @@
-"""From a name, a folder, a file, a frame or an array to a Graph, and back to files."""
+"""Read a graph from a name, a folder, a file, a frame or an array, and write it to files."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,7 +12,7 @@ import torch
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs import datasets, formats
-from procrustes_kge.graphs.columns import Columns, counted, wanted_columns
+from procrustes_kge.graphs.columns import Columns, wanted_columns
 from procrustes_kge.graphs.contents import stream_bytes
 from procrustes_kge.graphs.delimited import parse_delimited
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary, split_graph
@@ -20,6 +20,7 @@ from procrustes_kge.graphs.labels import read_labels
 from procrustes_kge.graphs.tables import columns_of
 from procrustes_kge.system.files import explain_read_errors, scratch_folder
 from procrustes_kge.system.written import put_in_place
+from procrustes_kge.words import counted
 
 FEW_LINES = 10  # of which one may share no name with the others and be a triple all the same
 Reader = Callable[..., Columns]  # of a path
@@ -37,16 +38,18 @@ def read_graph(
     labels: str | Path | Mapping[str, Any] | None = None,
     progress: datasets.DownloadReport | None = None,
 ) -> Graph:
-    """Return the graph that a dataset's name, a folder, a file, a data frame or an array of triples holds.
+    """Read a graph from a named dataset, a folder, a file, an open file, a data frame, an array or a list of triples.
 
-    A folder holds files named train, valid and test (any suffix that is understood; only train is needed). One file,
-    open file, frame or array is split here: `valid` and `test` are the shares of its triples to set aside, drawn by
-    `seed`, never leaving an entity or relation that training does not see.
+    A folder holds files named train, valid and test, in any supported format; only train is required. Any other source
+    is split here: `valid` and `test` are the shares of triples to set aside at random, by `seed`. Every entity and
+    relation stays in train.
 
-    `columns` are those of head, relation and tail, by name or by number from 1, where there are more than three or
-    their names are not known. `labels` are readable names to show beside the names: a mapping, or a file of them.
+    `columns` names the columns of head, relation and tail, or gives their numbers counted from 1; it is needed if there
+    are more than three and their names are not recognised. `labels` are readable names to show with the names: a
+    mapping, or the path of a file. `separator` and `header` are guessed unless given. `progress` is called during
+    downloads with the file, the bytes so far and the bytes in all.
     """
-    readable = read_labels(labels) if labels is not None else None  # its mistakes are told before a long reading
+    readable = read_labels(labels) if labels is not None else None  # an error in it is reported before a long reading
     wanted = wanted_columns(columns)
     read = partial(formats.read_columns, separator=separator, header=header, wanted=wanted)
     with explain_read_errors():
@@ -75,7 +78,7 @@ def _divided(source: str | os.PathLike[str], read: Reader, progress: datasets.Do
 
 
 def _undivided(source: Any, read: Reader, wanted: Sequence[str] | None) -> tuple[str, dict[str, Columns]]:
-    """Return the name and the triples of a file, an open file, a frame, an array or rows."""
+    """Return the name and the triples of a file, an open file, a frame, an array or a list of rows."""
     if isinstance(source, str | os.PathLike):
         return Path(source).name.split(".")[0], {"train": read(Path(source))}
     if hasattr(source, "read"):
@@ -85,14 +88,16 @@ def _undivided(source: Any, read: Reader, wanted: Sequence[str] | None) -> tuple
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
-    """Return the files of a folder that are named after the splits; `dev` is another word for valid."""
+    """Return the files of a folder that are named after the splits; `dev` and `val` also mean valid."""
     found, files = dict[str, Path](), sorted(folder.iterdir())
     for file in files:
         split = _split_of(file)
         if split is None:
             continue
         if split in found:
-            raise InputError(f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one")
+            raise InputError(
+                f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one of them"
+            )
         found[split] = file
     if "train" not in found:
         seen = f"found {', '.join(file.name for file in files[:5]) or 'nothing'}"
@@ -108,7 +113,7 @@ def _split_of(file: Path) -> str | None:
 
 
 def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str] | None = None) -> Graph:
-    """Number entities and relations as they first appear, and drop triples that came before, in any split."""
+    """Number entities and relations in order of appearance, and drop triples that occurred before, in any split."""
     entities, relations = dict[str, int](), dict[str, int]()
     parts, notes = [], []
     for split, column in columns.items():
@@ -131,7 +136,7 @@ def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str]
 
 
 def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str]:
-    """Refuse a first line that is a header by all signs: none of its words are known, but none are used again either.
+    """Refuse a first line that looks like a header: none of its words is known as one, but none occurs again either.
 
     Not one line of the six datasets is so alone. In a graph of a few lines one may well be, or the only one of its
     file, and gets a note.
@@ -144,11 +149,11 @@ def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str
         if not len(others) or (others == part[0]).any() or (others[:, [2, 0]] == part[0, [0, 2]]).any():
             continue
         words = ", ".join((column.heads[0], column.relations[0], column.tails[0]))
-        seen = f"{column.doubtful} ({words}): shares no name with the other lines"
+        seen = f"{column.doubtful} ({words}): no other line has any of these names"
         if len(others) >= FEW_LINES and len(part) > 1:
             remedy = "add --header if it names the columns, or --no-header if it is a triple"
-            raise InputError(f"{seen}, as a header would; {remedy}")
-        notes.append(f"{seen}, but is read as a triple; --header skips it")
+            raise InputError(f"{seen}, so this may be a header; {remedy}")
+        notes.append(f"{seen}, but it is read as a triple; --header skips it")
     return notes
 
 
@@ -164,11 +169,10 @@ def _first_occurrences(triples: np.ndarray) -> np.ndarray:
 
 
 def write_graph(graph: Graph, folder: str | Path) -> None:
-    """Write the splits as tab-separated files train.txt, valid.txt, test.txt, which `read_graph` reads back.
+    """Write the splits to a folder as train.txt, valid.txt and test.txt, which `read_graph` reads back.
 
-    All of them are written, or none. Files that it wrote before are replaced, or deleted where this graph has no such
-    split: they would be read back as a part of it. Others of these names are refused. `header=False` reads back a first
-    triple that looks like a header too.
+    Either all are written or none. Files from an earlier call are replaced, or deleted if this graph has no such split.
+    Files of these names that this function did not write are never replaced: they are an error.
     """
     names = [*graph.entities, *graph.relations]
     broken = next(
@@ -176,8 +180,8 @@ def write_graph(graph: Graph, folder: str | Path) -> None:
     )
     if broken is not None:
         raise InputError(
-            f"the name {broken!r} holds a tab, a line break or a byte order mark, or a blank at an end, "
-            "which these files cannot; "
+            f"the name {broken!r} has a tab, a line break or a byte order mark in it, or a space at an end, "
+            "which these files cannot hold; "
             "save as Parquet instead"
         )
     files = {split: Path(folder, f"{split}.txt") for split in SPLITS}
@@ -192,4 +196,4 @@ def write_graph(graph: Graph, folder: str | Path) -> None:
             fresh[file] = scratch / file.name if rows or split == "train" else None
             (scratch / file.name).write_text("".join(lines), encoding="utf-8", newline="")
         Path(folder).mkdir(parents=True, exist_ok=True)
-        put_in_place(fresh, scratch, "choose another folder, or move it away")
+        put_in_place(fresh, scratch, "choose another folder, or move the file away")

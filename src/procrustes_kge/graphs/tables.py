@@ -11,8 +11,9 @@ import numpy as np
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.columns import ROLES, Columns, choose, counted, named, numbered, shortened
+from procrustes_kge.graphs.columns import ROLES, Columns, choose, named, numbered, shortened
 from procrustes_kge.system.extras import package
+from procrustes_kge.words import counted
 
 PLAIN = (str, int)  # nearly all values, of which nothing has to be asked
 SAMPLE = 1000  # values of a column that are looked at for what they have in common
@@ -51,7 +52,7 @@ def columns_of(source: Any, wanted: Sequence[str] | None = None) -> Columns:
     else:
         rows = source.tolist() if isinstance(source, np.ndarray | Tensor) else source
         if not isinstance(rows, Iterable):
-            raise InputError(f"{source!r} given, expected a name, a path, a frame, or rows of (head, relation, tail)")
+            raise InputError(f"got {source!r}, expected a name, a path, a frame, or rows of (head, relation, tail)")
         columns, notes = _transposed(list(rows), wanted)
     return _columns("frame", columns, notes)
 
@@ -78,7 +79,7 @@ def _transposed(rows: list[Any], wanted: Sequence[str] | None) -> tuple[list[lis
     expected = "three values (head, relation, tail)" if width == 3 else f"{width} values, as the first row has"
     for row in rows:
         if not _is_row(row) or len(row) != width:
-            remedy = "; columns=(1, 2, 3) takes three of more" if width == 3 and _is_row(row) else ""
+            remedy = "; to choose among more columns, give columns=(1, 2, 3)" if width == 3 and _is_row(row) else ""
             raise InputError(f"a row {row!r}, expected {expected}{remedy}")
     places, notes = choose(numbered(width), wanted, "rows")
     in_order = [row if type(row) in (tuple, list) else list(row) for row in rows]

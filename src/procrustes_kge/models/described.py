@@ -3,25 +3,25 @@
 from collections.abc import Mapping
 from html import escape
 
-SINGULAR = {"entities": "entity", "relations": "relation", "dimensions": "dimension"}
+from procrustes_kge.words import counted, plural
 
 
 def as_line(title: str, counts: Mapping[str, int]) -> str:
     """Return a title and what is counted.
 
-    >>> as_line("Procrustes", {"entities": 10412, "relations": 1})
+    >>> as_line("Procrustes", {"entity": 10412, "relation": 1})
     'Procrustes   10,412 entities · 1 relation'
     """
-    parts = (f"{count:,} {SINGULAR[name] if count == 1 else name}" for name, count in counts.items())
+    parts = (counted(count, noun) for noun, count in counts.items())
     return f"{title}   {' · '.join(parts)}"
 
 
 def as_table(title: str, facts: Mapping[str, int | str]) -> str:
-    """Return an HTML table of facts; names may hold what HTML means otherwise.
+    """Return an HTML table of facts; the name of a count is a noun in the singular.
 
-    >>> as_table("R&D", {"entities": 10412})
+    >>> as_table("R&D", {"entity": 10412})
     '<table><caption>R&amp;D</caption><tr><th>entities</th><td>10,412</td></tr></table>'
     """
-    shown = {name: f"{fact:,}" if isinstance(fact, int) else fact for name, fact in facts.items()}
-    rows = (f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in shown.items())
+    shown = ((plural(name), f"{fact:,}") if isinstance(fact, int) else (name, fact) for name, fact in facts.items())
+    rows = (f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in shown)
     return f"<table><caption>{escape(title)}</caption>{''.join(rows)}</table>"

@@ -1,4 +1,4 @@
-"""What every model can do: the training loop, ranking and answers by name need nothing else."""
+"""What every model can do; the training loop, ranking and answers by name need nothing else."""
 
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -14,17 +14,17 @@ Ids = Int[Tensor, " b"]  # of entities or directions, one for each query
 Candidates = Int[Tensor, "b k"] | None  # entities to score for each query; None: all
 Scores = Float[Tensor, "b n"]
 # The share of a relation's training triples that lead from an entity to itself, from which on an entity may answer a
-# query about itself. Below, leaving it out is wrong for fewer than one query in a hundred; left in, it often comes
-# first, because a vector that is turned little stays nearest to itself.
+# query about itself. Below that, leaving it out is wrong for fewer than one query in a hundred; left in, it often comes
+# first, because a vector that is hardly rotated stays nearest to itself.
 LOOPS = 0.01
 
 
 @runtime_checkable
 class LinkPredictor(Protocol):
-    """A model that scores entities as answers to queries. Relation r + R asks for the heads of relation r."""
+    """A model that scores entities as answers to queries. Relation r + R is the query for heads of relation r."""
 
     def encode(self, graph: Graph | None = None) -> Any:
-        """Return the entity and relation tables, made once per step or evaluation."""
+        """Return the entity and relation tables, computed once per step or evaluation."""
 
     def query(self, encoded: Any, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
         """Return the point where the answer to each query should lie."""
@@ -34,7 +34,7 @@ class LinkPredictor(Protocol):
 
 
 class Answer(NamedTuple):
-    """An entity that may complete a triple; a higher score is a better answer to the same query."""
+    """An entity that may complete a triple; of two answers to one query, the one with the higher score is better."""
 
     name: str
     score: float
@@ -49,18 +49,18 @@ class Answering(LinkPredictor):
 
     @property
     def kind(self) -> str:
-        """What models like it are called."""
+        """The name of this kind of model."""
         return type(self).__name__
 
     @property
     def dim(self) -> int:
-        """How many numbers an entity's vector has."""
+        """The length of an entity's vector."""
         raise NotImplementedError
 
     @property
     def counts(self) -> dict[str, int]:
-        """How large it is."""
-        return {"entities": len(self.entities), "relations": len(self.relations), "dimensions": self.dim}
+        """How many of what it has, by nouns in the singular."""
+        return {"entity": len(self.entities), "relation": len(self.relations), "dimension": self.dim}
 
     def __repr__(self) -> str:
         return as_line(self.kind, self.counts)
@@ -79,11 +79,11 @@ class Answering(LinkPredictor):
     def answers(self, entity: int, relation: int, k: int, graph: Graph | None = None) -> list[Answer]:
         """Return the k best answers to a query of ids, best first; relation r + R asks for heads.
 
-        A model knows no triples: with the graph that it learned from, the entity itself is left out of the answers
-        where the training triples have almost no loops of the relation.
+        The model itself holds no triples. Given the graph it was trained on, the queried entity is left out of the
+        answers if hardly any training triple of the relation links an entity to itself.
         """
         if k < 1:
-            raise InputError(f"{k} answers asked for, expected at least 1")
+            raise InputError(f"k {k}, expected a whole number of at least 1")
         with torch.no_grad():
             encoded = self.encode()
             scores = self.scores(encoded, self.query(encoded, *torch.tensor([[entity], [relation]])))[0]
@@ -109,7 +109,8 @@ def best(scores: Float[Tensor, " n"], k: int) -> Int[Tensor, " at_most_k"]:
     """Return the ids of the k highest scores, or of all if those are fewer, in the order of (−score, id)."""
     if scores.isnan().any():
         raise InputError(
-            "the model gives scores that are no numbers, so no answer is the best; was the learning rate too large?"
+            "the model's scores are not numbers (NaN), so no answer is best; "
+            "the learning rate may have been too high: train again with a lower one"
         )
     # topk orders ties differently on every machine. It only finds the last score that counts, in time linear in n;
     # equal scores are then ordered by id, and the lowest ids are kept where not all of them fit.

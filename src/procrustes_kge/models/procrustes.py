@@ -1,4 +1,4 @@
-"""Procrustes: the trained model, which answers queries by id in batches, and by name one at a time."""
+"""Procrustes: the trained model, which answers queries by id in batches, or by name one at a time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ROWS_PER_PRODUCT = 16  # queries of one direction that are rotated together
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Procrustes(Answering):
-    """Vectors in segments for every entity, and an orthogonal matrix per relation and segment.
+    """A trained model: segmented vectors of entities, and an orthogonal matrix for each relation and segment.
 
-    A direction is a relation asked for tails (r) or for heads (r + R), which rotates by Qᵀ instead of Q. Where there
-    are scales c and translations b, each direction has its own: the answer is sought at c ∘ (x Q) + b.
+    Each relation is used in two directions: r for tails, with Q, and r + R for heads, with Qᵀ. Scales c and
+    translations b, if the model has them, differ by direction. The answer to a query about x lies near c ∘ (x Q) + b.
     """
 
     entities: Vocabulary
@@ -33,16 +33,16 @@ class Procrustes(Answering):
 
     @property
     def table(self) -> Float[Tensor, "entities d"]:
-        """The vectors of entities, whole."""
+        """The entity vectors, all segments together."""
         return self.vectors.flatten(1)
 
     @property
     def dim(self) -> int:
-        """How many numbers an entity's vector has."""
+        """The length of an entity's vector."""
         return self.vectors.shape[1] * self.vectors.shape[2]
 
     def encode(self, graph: Graph | None = None) -> Procrustes:
-        """Return the tables themselves: nothing has to be computed from the graph."""
+        """Return the model itself: its tables need no computation."""
         return self
 
     def query(self, encoded: Procrustes, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
@@ -74,7 +74,7 @@ class Procrustes(Answering):
         return replace(self, **moved)
 
     def tables(self) -> dict[str, Tensor]:
-        """Return every table that there is, by its name."""
+        """Return the tables that this model has, by name."""
         names = ("vectors", "rotations", "translations", "scales")
         return {name: table for name in names if (table := getattr(self, name)) is not None}
 

@@ -20,6 +20,7 @@ from procrustes_kge.models.predictor import LinkPredictor
 from procrustes_kge.system.memory import explain_out_of_memory, shrinking
 from procrustes_kge.system.precision import exact_products
 from procrustes_kge.system.threads import over_cores
+from procrustes_kge.words import counted
 
 PROTOCOL = "filtered with all splits, both sides, ties count half, all entities, unseen ones included"
 SCORES_RANKED_AT_ONCE = 2**22  # 16 MB of float32: in a last-level cache, and small enough for an allocator to keep
@@ -41,7 +42,7 @@ class Ranks:
 
     @property
     def realistic(self) -> Float[Tensor, " q"]:
-        """The mean of the two, so ties count half: a model that scores everything equally must not rank first."""
+        """The mean of the two, so ties count half: a model that gives everything the same score must not rank first."""
         return (self.optimistic + self.pessimistic).double() / 2
 
     def __getitem__(self, mask: Bool[Tensor, " q"]) -> Ranks:
@@ -50,7 +51,7 @@ class Ranks:
 
 @dataclass(frozen=True, repr=False)
 class Metrics:
-    """Figures over one set of queries; NaN-free: an empty set has count 0 and every figure 0."""
+    """Metrics of one set of queries; never NaN: an empty set has count 0 and every metric 0."""
 
     mrr: float
     hits_at_1: float
@@ -82,7 +83,7 @@ class Metrics:
         return found
 
     def as_dict(self) -> dict[str, float]:
-        """Return the figures under the names that reports use."""
+        """Return the metrics under the names that reports use."""
         return {
             "mrr": self.mrr,
             "hits@1": self.hits_at_1,
@@ -109,7 +110,7 @@ def figure(share: float) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Sides:
-    """Figures of both sides together, and of each."""
+    """Metrics of both sides together, and of each."""
 
     both: Metrics
     tail: Metrics
@@ -121,7 +122,7 @@ class Sides:
         return self.both.mrr
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the two-sided figures, with those of each side under its name."""
+        """Return the two-sided metrics, with those of each side under its name."""
         return {**self.both.as_dict(), "tail": self.tail.as_dict(), "head": self.head.as_dict()}
 
     def __repr__(self) -> str:
@@ -130,14 +131,14 @@ class Sides:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Sides):
-    """Two-sided metrics first, then each way of looking at the same ranks."""
+    """Two-sided metrics first, then other views of the same ranks."""
 
     seen_only: Metrics
     optimistic: Metrics
     pessimistic: Metrics
     relations: dict[str, Sides]
     ranks: Ranks
-    triples: int  # how many there are to rank; where time was short, only a sample of them was
+    triples: int  # in the split; if time was short, only a sample of them was ranked
 
     @classmethod
     def of(cls, ranks: Ranks, names: Sequence[str], triples: int | None = None) -> Evaluation:
@@ -169,7 +170,7 @@ class Evaluation(Sides):
         return len(self.ranks.relation) // 2
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the two-sided figures, with every other view under its name."""
+        """Return the two-sided metrics, with every other view under its name."""
         views = ("seen_only", "optimistic", "pessimistic")
         return {
             **super().as_dict(),
@@ -187,14 +188,14 @@ def evaluate(
     progress: Progress = None,
     seconds: float | None = None,
 ) -> Evaluation:
-    """Rank the triples of a split from both sides among all entities, known answers of all splits left out.
+    """Rank the triples of a split, from both sides, among all entities; other known answers are filtered out.
 
-    With `seconds`, triples are drawn at random for as long as there is time: all of them, or a sample.
+    With `seconds`, triples are ranked in random order until the time is up: all of them, or a sample.
     """
     triples = graph.split(split)
     if len(triples) == 0:
         raise InputError(f"the graph {graph.name} has no {split} triples to rank")
-    with explain_out_of_memory(f"ranking {len(triples):,} triples of {graph.name}", "a smaller --dim"):
+    with explain_out_of_memory(f"ranking {counted(len(triples), 'triple')} of {graph.name}", "a smaller --dim"):
         if seconds is None:
             ranks = rank(model, graph, triples, progress=progress)
         else:
@@ -229,7 +230,7 @@ def rank(
     progress: Progress = None,
     workers: int = 0,
 ) -> Ranks:
-    """Return the ranks of the triples' tails, then of their heads; without `known`, all splits are known."""
+    """Return the ranks of the triples' tails, then of their heads; without `known`, all splits are filtered."""
     asked, relations, answers = both_queries(triples, len(graph.relations))
     with torch.no_grad(), exact_products():
         encoded = model.encode(graph)
@@ -244,23 +245,23 @@ def rank(
     size = max(1, min(most, room // max(len(graph.entities), probe.shape[1])))
     chunks = list(order.split(size))
 
-    def counted(chunk: Tensor) -> Tensor:
+    def placed(chunk: Tensor) -> Tensor:
         places = (asked[chunk].to(device), relations[chunk].to(device))
         with torch.no_grad():  # here, since it holds for one thread alone
             scores = model.scores(encoded, model.query(encoded, *places))
         return count_places(scores, answers[chunk].to(device), *filtered.look_up(*places)).cpu()
 
-    def counted_in_parts(chunk: Tensor) -> Tensor:
+    def placed_in_parts(chunk: Tensor) -> Tensor:
         nonlocal size  # later chunks start with the size that fitted; only the last chunk may be smaller
         parts, size = shrinking(
-            lambda some: torch.cat([counted(part) for part in chunk.split(some)]), min(size, len(chunk))
+            lambda some: torch.cat([placed(part) for part in chunk.split(some)]), min(size, len(chunk))
         )
         return parts
 
     counts = torch.empty(len(asked), 3, dtype=torch.int64)
     with exact_products():
         spread = partial(over_cores, workers=workers) if device.type == "cpu" else map
-        for done, result in enumerate(spread(counted_in_parts, chunks)):
+        for done, result in enumerate(spread(placed_in_parts, chunks)):
             counts[chunks[done]] = result
             if progress is not None:
                 progress(done + 1, len(chunks))
@@ -287,7 +288,8 @@ def count_places(
     low, high = scores.aminmax()
     if not (low.isfinite() and high.isfinite()):
         raise InputError(
-            "the model gives scores that are not finite, which cannot be ranked; was the learning rate too large?"
+            "the model's scores are not finite, so they cannot be ranked; "
+            "the learning rate may have been too high: train again with a lower one"
         )
     own = scores.gather(1, answers[:, None])
     # Flags summed as floats are far faster than counted, and exact to 2²⁴ of float32.

@@ -14,6 +14,7 @@ from procrustes_kge.runs.store import FILES
 from procrustes_kge.system.extras import package
 from procrustes_kge.system.files import explain_write_errors, scratch_folder, write_names
 from procrustes_kge.system.written import put_in_place
+from procrustes_kge.words import either, unknown
 
 Tables = Mapping[str, np.ndarray]  # by name, the main one first; a row for each entity or relation
 WHAT = ("entities", "relations")
@@ -24,9 +25,10 @@ def export(
 ) -> list[Path]:
     """Write the tables of entities or relations with their names, and return the files, that of `path` first.
 
-    A .npy holds one table: its names are in a .txt beside it, and further tables of relations in files of their own.
-    Without a kind, the path's suffix says it: .npy, .parquet, or .vec and .txt for word2vec. A file that is there is
-    replaced if an export of the same path wrote it and nobody changed it since; `force` replaces any.
+    A .npy file holds one table; its names go into a .txt file beside it, and further tables of relations into files of
+    their own. If `kind` is not given, the suffix of the path decides: .npy, .parquet, and .vec or .txt for word2vec. A
+    file that exists is replaced only if an export to the same path wrote it and it has not changed since; `force`
+    replaces any file.
     """
     target = Path(path)
     with explain_write_errors(target):
@@ -38,9 +40,9 @@ def export(
             raise InputError("-: an export is a file, not standard output; name one, such as vectors.npy")
     kind = kind or SUFFIXES.get(target.suffix.lower())
     if kind is None:
-        raise InputError(f"{target}: its suffix does not tell the format; add --format, one of {', '.join(EXPORTS)}")
+        raise InputError(f"{target}: its suffix does not say which format; add --format {either(EXPORTS)}")
     if kind not in EXPORTS:
-        raise InputError(f"unknown format {kind!r}, expected {', '.join(EXPORTS)}")
+        raise InputError(unknown("format", kind, EXPORTS))
     tables = exported_tables(model, what)
     with scratch_folder(target) as scratch:
         written = EXPORTS[kind](scratch, target.name, tables, getattr(model, what))
@@ -67,7 +69,7 @@ def exported_tables(model: Model, what: str) -> dict[str, np.ndarray]:
     at c ∘ (h Q) + b; a head at c ∘ (t Qᵀ) + b with the inverse c and b. A baseline has vectors for each of the two.
     """
     if what not in WHAT:
-        raise InputError(f"unknown {what!r} to export, expected {' or '.join(WHAT)}")
+        raise InputError(unknown("kind of export", what, WHAT))
     if what == "entities":
         return {"vector": model.table.cpu().numpy()}
     if isinstance(model, TrainedBaseline):
@@ -86,7 +88,9 @@ def _export_npy(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> 
     stem = Path(name).stem
     vectors, lines = scratch / name, scratch / f"{stem}.txt"
     if vectors == lines:
-        raise InputError(f"{name}: the names go into a .txt file beside the vectors; end the vectors' file in .npy")
+        raise InputError(
+            f"{name}: the names go into a .txt file beside the vectors; give the vectors a name that ends in .npy"
+        )
     main, *more = tables
     files = {main: vectors} | {other: scratch / f"{stem}-{other.replace('_', '-')}.npy" for other in more}
     for table, path in files.items():
@@ -113,13 +117,13 @@ def _export_word2vec(scratch: Path, name: str, tables: Tables, names: Vocabulary
     (main, table), *more = tables.items()
     if more or table.ndim != 2:
         seen = ", ".join([main, *(other.replace("_", " ") for other, _ in more)])
-        raise InputError(f"word2vec holds one vector a name, and a relation has more ({seen}); use parquet or npy")
+        raise InputError(f"word2vec holds one vector per name, but a relation has more ({seen}); use parquet or npy")
     words: dict[str, str] = {}
     for entity in names:
         word = re.sub(r"\s", "_", entity) or "_"  # the format ends a word at the first blank
         if word in words:
             raise InputError(
-                f"the names {words[word]!r} and {entity!r} are both {word!r} in word2vec, which allows no blanks; "
+                f"the names {words[word]!r} and {entity!r} both become {word!r} in word2vec, which allows no spaces; "
                 "use --format parquet or npy"
             )
         words[word] = entity

@@ -1,4 +1,4 @@
-"""A run that was read from its folder: it knows the graph and the report, so it can say more than its model."""
+"""A run read from its folder, with graph and report, so it can say more than its model alone."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,21 +11,21 @@ from procrustes_kge.runs.experiment import Run
 
 @dataclass(frozen=True, repr=False)
 class SavedRun(Run):
-    """What a run folder holds, and which it is."""
+    """A run that was read from `folder`: model, graph, settings and report."""
 
     folder: Path
 
     def tails(self, head: str, relation: str, k: int = 10) -> list[Answer]:
-        """Return the k best answers to (head, relation, ?); the head itself only where the graph has such triples."""
+        """Return the k best answers to (head, relation, ?); the head itself only if training has such triples."""
         return self.model.tails(head, relation, k, self.graph)
 
     def heads(self, relation: str, tail: str, k: int = 10) -> list[Answer]:
-        """Return the k best answers to (?, relation, tail); the tail itself only where the graph has such triples."""
+        """Return the k best answers to (?, relation, tail); the tail itself only if training has such triples."""
         return self.model.heads(relation, tail, k, self.graph)
 
     @property
     def results(self) -> dict[str, str]:
-        """The recipe and the MRR, of the test or else of another split, as far as the report has them."""
+        """The recipe and the MRR (on test, else on another split), as far as the report has them."""
         found = {"recipe": self.report.get("recipe")}
         metrics = self.report.get("metrics") or {}
         split = next((split for split in ("test", "valid", "train") if "mrr" in metrics.get(split, ())), None)

@@ -54,11 +54,11 @@ def save(
     report: Mapping[str, Any] | None = None,
     relations: bool = True,
 ) -> None:
-    """Write a run folder; one that is already there is replaced at once, unless it holds other files.
+    """Save a run folder. An existing run folder is replaced, unless it contains other files.
 
-    Without `graph`, the folder predicts but does not rank. Without `relations`, rotations are left out and computed
-    from the entities and the training triples on loading: a smaller folder, and for a model of `fit` the same answers.
-    A baseline is built again from its options, and is saved with its relations.
+    Without `graph`, the saved run can predict but not rank. With `relations=False`, rotations are left out and computed
+    again from the entities and the training triples on loading; the folder is smaller, and a model trained by `fit`
+    gives the same answers. A baseline is always saved with its relations.
     """
     check_target(folder)
     target = Path(folder).resolve()
@@ -66,13 +66,15 @@ def save(
         raise InputError("a model saved without its relations needs the graph they are computed from")
     if isinstance(model, TrainedBaseline):
         if settings is not None and getattr(settings, "options", None) != model.options:
-            raise InputError(f"settings of another model than this {model.name}; give those it was trained with")
+            raise InputError(f"the settings are not of {model.name}; give those that the model was trained with")
         if not relations:
             raise InputError(f"the relations of a {model.name} model do not follow from its entities; save both")
     elif not relations and settings is None and not _follows_from_vectors(model):
         raise InputError("a model of contrast saved without its relations needs the settings it was trained with")
     if graph is not None and _names(graph) != _names(model):
-        raise InputError(f"the graph {graph.name} has other names than the model; save it with the one it learned from")
+        raise InputError(
+            f"the graph {graph.name} has other names than the model; save it with the graph it was trained on"
+        )
     # Written beside its target and renamed: a run folder is there whole or not at all.
     with scratch_folder(target) as scratch:
         fresh, old = scratch / "fresh", scratch / "old"
@@ -178,7 +180,10 @@ def load(folder: str | Path) -> Model:
 
 
 def load_run(folder: str | Path) -> SavedRun:
-    """Return all that a run folder holds; refuse one that is missing, damaged or of another version."""
+    """Return everything in a run folder: model, graph, settings and report.
+
+    A folder that is missing, damaged or of another version is an `InputError`.
+    """
     source = Path(folder)
     if not source.is_dir():
         beside = [each.name for each in source.parent.iterdir() if each.is_dir()] if source.parent.is_dir() else []
@@ -225,7 +230,7 @@ def _read(source: Path, about: dict[str, Any]) -> Run:
     if about["model"] in BASELINES:
         return Run(_read_baseline(tensors, about, names), graph, settings, report)
     if graph is None and "rotations" not in tensors:
-        raise ValueError("neither the relations are there nor the triples that they are computed from")
+        raise ValueError("both the relations and the triples to compute them from are missing")
     return Run(_read_procrustes(tensors, about, names, settings), graph, settings, report)
 
 

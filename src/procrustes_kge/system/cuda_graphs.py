@@ -62,14 +62,14 @@ class RecordedStep:
             # What ends a recording that ran out of memory may fail too, with an error of its own.
             if not any(is_out_of_memory(each) for each in (error, error.__context__) if each is not None):
                 raise
-            self.give_up("the GPU is out of memory for a second copy of it")
+            self.give_up("the GPU has no memory left for a second copy of it")
 
     def give_up(self, reason: str) -> None:
         """Take all steps one by one from here on, and say why."""
         self.records = False
         self.forget()
         warnings.warn(
-            f"the training step is not recorded as a CUDA graph, since {reason}; results are the same, but slower",
+            f"training is slower, with the same results: the step is not recorded as a CUDA graph, since {reason}",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -3,6 +3,7 @@
 import torch
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.words import counted
 
 
 def choose_device(name: str) -> torch.device:
@@ -16,6 +17,6 @@ def choose_device(name: str) -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise InputError(f"device {name!r} is not supported, expected cpu, cuda, cuda:N or auto")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        seen = f"{torch.cuda.device_count()} GPUs" if torch.cuda.is_available() else "no GPU"
-        raise InputError(f"device {name!r} asked for, but PyTorch {torch.__version__} sees {seen}; try --device cpu")
+        seen = counted(torch.cuda.device_count(), "GPU") if torch.cuda.is_available() else "no GPU"
+        raise InputError(f"device {name!r}, but PyTorch {torch.__version__} sees {seen}; try --device cpu")
     return device

@@ -25,7 +25,7 @@ class RaplCounters:
             "ram": [_Zone(path) for path, name in parts if name.startswith("dram")],
         }
         if not self.zones["cpu"]:
-            raise OSError("this system shows none")
+            raise OSError("this machine has none that can be read")
         self.error: OSError | None = None
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self._watch, name="energy", daemon=True)
@@ -71,7 +71,7 @@ class GpuCounter:
 
     def __init__(self, device: torch.device) -> None:
         if device.type != "cuda":
-            raise OSError("none that we know")
+            raise OSError("none is known for this kind of device")
         # By UUID, since CUDA_VISIBLE_DEVICES renumbers the devices for CUDA and not for NVML.
         uuid = f"GPU-{torch.cuda.get_device_properties(device).uuid}".encode()
         self.nvml = ctypes.CDLL("nvml.dll" if sys.platform == "win32" else "libnvidia-ml.so.1")

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and sentences for what keeps them from being written."""
+"""Files that are written whole or not at all, and errors that explain why one cannot be written."""
 
 import json
 import re
@@ -28,12 +28,12 @@ def scratch_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def explain_write_errors(target: Path) -> Iterator[None]:
-    """Turn what keeps the system from writing into a sentence: a full disk, a forbidden folder, too long a name."""
+    """Turn a failure to write into a one-sentence error: a full disk, a protected folder, a name that is too long."""
     try:
         yield
     except OSError as error:
         reason = error.strerror or error
-        raise InputError(f"{target}: cannot be written ({reason}); mend that or choose another place") from error
+        raise InputError(f"{target}: cannot be written ({reason}); choose another place, or fix this one") from error
 
 
 @contextmanager

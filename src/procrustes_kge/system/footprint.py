@@ -1,7 +1,7 @@
-"""What a training cost: seconds, peak memory, energy and CO2, measured from the outside.
+"""What a training costs: seconds, peak memory, energy and CO2, measured from the outside.
 
-A part of the machine that has an energy counter is read; any other is estimated, and the footprint says so.
-No failure of a meter reaches the measured block.
+Energy counters are read where the machine has them; the rest is estimated, and the footprint says so. A meter that
+fails never disturbs the measured block.
 """
 
 import importlib.util
@@ -76,7 +76,7 @@ class Meter:
         if self.device.type != "cpu":
             self.gpu = self._attempt(f"energy counter of {self.device}", lambda: GpuCounter(self.device))
         self.machine = self._attempt("energy counter of the processor", RaplCounters)
-        self._attempt("peak memory, which is that of the whole process", restart_peak_memory)
+        self._attempt("peak memory (of the whole process instead)", restart_peak_memory)
         self.cpu_seconds = _cpu_seconds()
         self.started = time.perf_counter()
 
@@ -87,7 +87,7 @@ class Meter:
         counted = self._attempt("energy counter of the processor", self.machine.stop) if self.machine else None
         joules = counted or {"cpu": 0.0, "ram": 0.0}
         if counted and not joules["cpu"]:  # as some virtual machines show
-            self.problems.append("energy counter of the processor: it stands still")
+            self.problems.append("energy counter of the processor: it does not count")
         busy = WATTS_PER_BUSY_CORE * (_cpu_seconds() - self.cpu_seconds)
         cpu = _energy("cpu", joules["cpu"], busy, f"{WATTS_PER_BUSY_CORE:g} W per busy core")
         held = WATTS_PER_GB * peak / 1000 * seconds
@@ -144,10 +144,10 @@ def _cpu_seconds() -> float:
 
 @contextmanager
 def measure(grid: str | float | None = None, device: torch.device | str = "cpu") -> Iterator[Meter]:
-    """Measure the block; `footprint` of the meter is set when the block ends, also when it raises.
+    """Measure a block of code; the meter's `footprint` is set when the block ends, even by an exception.
 
-    `grid` is what grid_intensity reads. `device` is where the block computes: a CUDA device is metered too.
-    Of two blocks where one holds the other, the outer one's peak memory starts again with the inner one.
+    `grid` is passed to `grid_intensity`. `device` is where the block computes; a CUDA device is metered too. If blocks
+    are nested, the peak memory of the outer one starts again with the inner one.
     """
     meter = Meter(grid, device)
     try:
@@ -159,9 +159,9 @@ def measure(grid: str | float | None = None, device: torch.device | str = "cpu")
 def grid_intensity(grid: str | float | None = None) -> tuple[float, str]:
     """Return grams of CO2 per kWh and their source: 'given', a country such as 'FRA', or 'world average'.
 
-    `grid` is that number, an ISO country code of two or three letters, or 'world'; None asks the environment
-    variable PROCRUSTES_GRID and, where that is not set, the world. A country of the environment stops no training
-    where the figures of countries are not installed: it is the world then, and the source says why.
+    `grid` is such a number, an ISO country code of two or three letters, or 'world'. None means the environment
+    variable PROCRUSTES_GRID or, if that is not set, the world average. If the figures of countries are not installed,
+    a country of the environment stops no training: it is the world average then, and the source says why.
     """
     text = str(os.environ.get("PROCRUSTES_GRID") or "world" if grid is None else grid).strip()
     if text.lower() in ("world", "world average"):
@@ -173,7 +173,7 @@ def grid_intensity(grid: str | float | None = None) -> tuple[float, str]:
             return WORLD_G_PER_KWH, f"world average; {text} needs {how_to_get('codecarbon')}"
         return _country_intensity(text)
     if not math.isfinite(grams) or grams < 0:
-        raise InputError(f"grid {text}: expected grams of CO2 per kWh, a number from 0 up such as 56")
+        raise InputError(f"grid {text}, expected grams of CO2 per kWh, a number of at least 0 such as 56")
     return grams, "given"
 
 
@@ -197,6 +197,6 @@ def _country_intensity(code: str) -> tuple[float, str]:
         pycountry = package("pycountry", f"grid {code!r}: a code of two letters")
         letters = getattr(pycountry.countries.get(alpha_2=letters), "alpha_3", letters)
     if letters not in countries:
-        expected = "grams of CO2 per kWh (such as 56), an ISO country code (such as FRA or FR) or 'world'"
-        raise InputError(f"grid {code!r} is not known; expected {expected}")
+        expected = "grams of CO2 per kWh (such as 56), an ISO country code (such as FRA or FR) or world"
+        raise InputError(f"unknown grid {code!r}, expected {expected}")
     return float(countries[letters]["carbon_intensity"]), letters

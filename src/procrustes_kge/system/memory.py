@@ -1,4 +1,4 @@
-"""Running out of memory: recognise it, say it in a sentence, and go on in smaller pieces."""
+"""Running out of memory: recognise it, explain it in one sentence, or go on in smaller pieces."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -23,14 +23,14 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def explain_out_of_memory(what: str, instead: str) -> Iterator[None]:
-    """Turn running out of memory for `what` into a sentence that says what to try instead."""
+    """Turn running out of memory while doing `what` into an error that says what to try instead."""
     try:
         yield
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         where, elsewhere = ("the GPU", ", or --device cpu") if _gpu_is_full(error) else ("this machine", "")
-        raise InputError(f"{where} is out of memory for {what}; try {instead}{elsewhere}") from None
+        raise InputError(f"{where} ran out of memory while {what}; try {instead}{elsewhere}") from None
 
 
 def shrinking(work: Callable[[int], Result], size: int, least: int = 1) -> tuple[Result, int]:

@@ -22,6 +22,7 @@ from procrustes_kge.training.costs import Costs, measured, usual_epochs
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import OwnSettings, changed
 from procrustes_kge.training.schedule import spoken_sizes
+from procrustes_kge.words import counted
 
 # Numbers in a vector: with fewer, more epochs gain less than they cost. Full batch still learns something with 40.
 SHORTEST: dict[type[OwnSettings], int] = {ContrastSettings: 100, FitSettings: 40}
@@ -33,6 +34,7 @@ USUAL_TIME = 60.0  # seconds: what counts as patience where no time is asked for
 SAVED_A_SECOND = 300e6  # bytes
 PROGRAM, PROGRAM_CUDA = 280e6, 450e6  # bytes that Python and PyTorch take, on the device that trains
 READ = 420  # bytes of a triple that is read, names included
+LEAST_MEMORY = 1e6  # bytes; with fewer, a unit was forgotten
 _TIMES = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _SIZES = {"": 1.0, "b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 
@@ -61,7 +63,10 @@ class Plan:
         """Return the plan in words, for a command that has taken some seconds already."""
         settings = self.settings
         most = "" if isinstance(settings, ContrastSettings) else "up to "
-        parts = [f"{settings.dim:,} numbers in segments of {settings.segment}", f"{most}{settings.epochs:,} epochs"]
+        parts = [
+            f"{settings.dim:,} numbers in segments of {settings.segment}",
+            f"{most}{counted(settings.epochs, 'epoch')}",
+        ]
         if isinstance(settings, ContrastSettings):
             parts.append(spoken_sizes(settings.batch, settings.negatives))
         return f"{', '.join(parts)}: about {spoken_time(before + self.seconds)} in all and {self.memory / 1e9:.1f} GB"
@@ -99,7 +104,11 @@ def parse_size(text: str) -> float:
     >>> parse_size("4GB")
     4000000000.0
     """
-    return _parse(text, _SIZES, "memory", "4GB or 500MB")
+    found, number = _parse(text, _SIZES, "memory", "4GB or 500MB"), text.strip()
+    if found < LEAST_MEMORY and not number[-1].isalpha():
+        seen = counted(int(found), "byte") if found.is_integer() else f"{number} bytes"
+        raise InputError(f"memory {text!r}: {seen}; did you mean {number}{'GB' if found < 1000 else 'MB'}?")
+    return found
 
 
 def _parse(text: str, units: dict[str, float], name: str, examples: str) -> float:

@@ -33,6 +33,7 @@ from procrustes_kge.training.loop import Report, run
 from procrustes_kge.training.optimisers import OPTIMISERS
 from procrustes_kge.training.state import Remembering
 from procrustes_kge.training.timekeeping import Change
+from procrustes_kge.words import counted
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
 START = 0.01  # size of a coordinate at the start, where lengths are free
@@ -42,10 +43,10 @@ CHUNK_NUMBERS, CHUNK_NUMBERS_CUDA = 2**25, 2**28  # scores and queries that are 
 
 
 def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Report | None = None) -> Procrustes:
-    """Return the model that PROCRUSTES learns from the graph's training triples with negatives or mini-batches.
+    """Train PROCRUSTES on the graph's training triples, with negatives or in mini-batches, and return the model.
 
-    The learning rate falls to nothing over the epochs; with `patience`, validation triples may choose fewer. `report`
-    is called with a `Progress` after every epoch.
+    The learning rate falls to zero over the epochs. With `patience`, validation may stop earlier. `report` is called
+    with a `Progress` after every epoch.
     """
     return run(Contrastive, graph, settings or ContrastSettings(), report).model
 
@@ -195,7 +196,7 @@ class ContrastiveTrainer(Remembering):
 
         _, chunk = shrinking(gather, self.chunk, self.batches.height)
         if chunk < self.chunk:
-            going_on = f"out of memory; training goes on with {chunk:,} queries at once"
+            going_on = f"out of memory: training continues with {counted(chunk, 'query')} at a time"
             warnings.warn(going_on, RuntimeWarning, stacklevel=2)
             self.chunk = chunk
         learner.step(self.step_sizes())
@@ -234,11 +235,11 @@ def queries_at_once(settings: ContrastSettings, entities: int, device: torch.dev
 def _check_fit(graph: Graph, settings: ContrastSettings) -> None:
     """Refuse settings that ask more than the graph has."""
     if isinstance(settings.negatives, int) and settings.negatives >= len(graph.entities):
-        asked, instead = f"{settings.negatives:,} negatives", "--negatives all"
-        has = f"{len(graph.entities):,} entities"
+        asked, instead = counted(settings.negatives, "negative"), "--negatives all"
+        has = counted(len(graph.entities), "entity")
     elif isinstance(settings.batch, int) and settings.batch > 2 * len(graph.train):
-        asked, instead = f"batches of {settings.batch:,} queries", "--batch full"
-        has = f"{len(graph.train):,} training triples, which ask two each"
+        asked, instead = f"batch {settings.batch:,}", "--batch full"
+        has = f"{counted(len(graph.train), 'training triple')}, which make two queries each"
     else:
         return
-    raise InputError(f"{asked} asked for, but the graph {graph.name} has {has}; try a smaller number, or {instead}")
+    raise InputError(f"{asked}, but the graph {graph.name} has {has}; try a smaller number or {instead}")

@@ -1,4 +1,4 @@
-"""What `contrast` does, and how long."""
+"""Settings of `contrast`."""
 
 from __future__ import annotations
 
@@ -14,49 +14,54 @@ from procrustes_kge.validation import check_choices, check_range, check_segments
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastSettings(Schedule):
-    """What `contrast` does, and how long."""
+    """Settings of `contrast`, which trains with negatives or mini-batches. They are the recipe `accurate` on a GPU."""
 
-    smaller: ClassVar[str] = "a smaller --dim, more --groups"
-    epochs: Annotated[int, "most epochs to train; validation may choose fewer"] = 30
-    learning_rate: Annotated[float, "size of a step; of the largest, where it falls to nothing in the end"] = 0.2
+    smaller: ClassVar[str] = "a smaller --dim or more --groups"
+    epochs: Annotated[int, "number of epochs; validation may stop earlier"] = 30
+    learning_rate: Annotated[float, "learning rate; in accurate and paper+… it falls to zero over the epochs"] = 0.2
     # The learning rate falls over all epochs, and the last are the best.
-    patience: Annotated[int, "validations without a better MRR before stopping; 0: train all epochs"] = 0
-    validate_every: Annotated[int, "epochs between validations; 0: never validate"] = (
+    patience: Annotated[int, "stop after this many validations without a better MRR; 0: train all epochs"] = 0
+    validate_every: Annotated[int, "validate every so many epochs; 0: never"] = (
         10  # for the learning curve alone, unless there is patience
     )
-    dim: Annotated[int, "numbers in an entity's vector"] = 2000
-    segment: Annotated[int, "numbers in a segment, each rotated by a matrix of its own"] = 20
-    groups: Annotated[int, "equal parts of a vector that are trained one after another; scores add up"] = 1
-    batch: Annotated[int | Literal["full"], "queries in a step; full: as many as there are, or fit into memory"] = 2048
-    chunk: Annotated[int, "queries compared at once, to bound memory; 0: as many as a step has and fit"] = 0
+    dim: Annotated[int, "dimension of the entity vectors"] = 2000
+    segment: Annotated[int, "dimension of a segment, the part that one orthogonal matrix rotates"] = 20
+    groups: Annotated[int, "train the vectors in this many equal parts, one after another; their scores add up"] = 1
+    batch: Annotated[int | Literal["full"], "queries per step; full: all of them"] = 2048
+    chunk: Annotated[int, "queries scored at once, to limit memory; 0: chosen automatically"] = 0
     negatives: Annotated[
-        int | Literal["none", "all"], "entities that an answer is contrasted with: a number, none, all"
+        int | Literal["none", "all"],
+        "negatives per answer: a number, or all entities (1vsAll); none: with the squared loss",
     ] = "all"  # the best use of a GPU; a CPU affords a number
     loss: Annotated[
         Literal["softmax", "sigmoid", "squared"],
-        "softmax: which entity is the answer; sigmoid: is each one; squared: answers alone, no negatives",
+        "softmax: cross-entropy over the candidates; sigmoid: binary cross-entropy; "
+        "squared: squared distances (no negatives)",
     ] = "softmax"
-    margin: Annotated[float, "sigmoid: where answers end, as a share of the distance of two random entities"] = 0.8
-    sharpness: Annotated[float, "sigmoid: how fast it passes from answer to negative"] = 7.0
+    margin: Annotated[
+        float, "distance at which answers end; in our own recipes relative to that of two random entities"
+    ] = 0.8
+    sharpness: Annotated[float, "sigmoid loss: steepness around the margin"] = 7.0
     adversarial_temperature: Annotated[
-        float, "sigmoid loss: how much the nearest negatives count more (self-adversarial); 0: all alike"
+        float, "sigmoid loss: temperature of self-adversarial negatives; 0: all weigh the same"
     ] = 2.0
-    lengths: Annotated[Literal["free", "unit"], "free: entities as long as they get; unit: centred, of length one"] = (
+    lengths: Annotated[Literal["free", "unit"], "free: entity vectors of any length; unit: centred, of length one"] = (
         "free"  # how well known an entity is shows in its length
     )
     relations: Annotated[
-        Literal["step", "positives"], "step: rotations by procrustes_step; positives: by Eq. 3, answers alone"
+        Literal["step", "positives"],
+        "step: rotations take Procrustes steps; positives: solved from the positive triples alone (Eq. 3)",
     ] = "step"
-    optimiser: Annotated[Literal["adagrad", "adam"], "how vectors move"] = "adagrad"
-    rotation_learning_rate: Annotated[float, "size of a rotation's step"] = 1.0
-    scale: Annotated[bool, "let each relation scale the coordinates that it has rotated"] = True
-    translate: Annotated[bool, "let each relation translate as well as rotate: h Q + b"] = True
-    regularisation: Annotated[float, "weight of what keeps vectors short"] = 0.05  # DURA, of entities and queries
-    dropout: Annotated[float, "share of a query's numbers left out at random"] = 0.2
-    label_smoothing: Annotated[float, "share of the certainty of answers that is given to all entities alike"] = 0.0
-    crowd: Annotated[float, "a query with n answers counts n to this power"] = 1.0
-    warm_start: Annotated[int, "epochs of `fit` to start from, full batch and without negatives"] = 0
-    workers: Annotated[int, "threads on the CPU; 0: one per core, or one alone where steps are small"] = 0
+    optimiser: Annotated[Literal["adagrad", "adam"], "optimiser of the vectors"] = "adagrad"
+    rotation_learning_rate: Annotated[float, "step size of the rotations"] = 1.0
+    scale: Annotated[bool, "relations scale as well as rotate"] = True
+    translate: Annotated[bool, "relations translate as well as rotate: h Q + b"] = True
+    regularisation: Annotated[float, "weight of the regulariser"] = 0.05  # DURA, of entities and queries
+    dropout: Annotated[float, "dropout of the query vector"] = 0.2
+    label_smoothing: Annotated[float, "label smoothing: probability spread over all entities"] = 0.0
+    crowd: Annotated[float, "weight of a query with n answers: n to this power"] = 1.0
+    warm_start: Annotated[int, "epochs of full-batch training without negatives to start from"] = 0
+    workers: Annotated[int, "threads on the CPU; 0: chosen automatically"] = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
@@ -73,21 +78,24 @@ class ContrastSettings(Schedule):
             check_range(self, name, 0.99)
         check_range(self, "crowd", 2)
         if (self.negatives == "none") != (self.loss == "squared"):
+            instead = "--negatives all" if self.negatives == "none" else "--negatives none"
             raise InputError(
-                f"{self.loss} loss with {self.negatives} negatives; the squared loss is the one that has none"
+                f"{self.loss} loss with negatives {self.negatives}: the squared loss alone uses none; try {instead}"
             )
         if self.negatives == "all" and self.loss == "sigmoid":
-            raise InputError("sigmoid loss with all negatives; give --negatives a number such as 128")
+            raise InputError("sigmoid loss with negatives all; give a number, such as --negatives 128")
         if self.loss == "sigmoid" and self.lengths == "free":
-            raise InputError("sigmoid loss with free lengths: distances that products do not rank; try --lengths unit")
+            raise InputError(
+                "sigmoid loss with free lengths: it compares distances, which need unit vectors; try --lengths unit"
+            )
         if self.label_smoothing and self.negatives != "all":
-            raise InputError(f"label smoothing with {self.negatives} negatives; it is for --negatives all")
+            raise InputError(f"label smoothing with negatives {self.negatives}; it is for --negatives all")
         if self.negatives == "none" and self.lengths == "free":
-            raise InputError("free lengths without negatives all shrink to nothing; try --lengths unit")
+            raise InputError("free lengths without negatives: all vectors would shrink to zero; try --lengths unit")
 
     @property
     def segments(self) -> int:
-        """How many segments a vector has."""
+        """The number of segments in a vector."""
         return self.dim // self.segment
 
     def compared(self, entities: int) -> int:

@@ -41,17 +41,17 @@ MOST_AT_ONCE = 2**16 - 1  # segments: the largest grid of programs on a GPU
 
 
 def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None = None) -> Procrustes:
-    """Return the model that full-batch PROCRUSTES learns from the graph's training triples.
+    """Train PROCRUSTES on the graph's training triples, full batch and without negatives, and return the model.
 
-    The validation triples choose the number of epochs, unless `patience` is 0. Where there are none, some training
-    triples stand in for them, and are trained on like the rest once they have chosen. `report` is called with a
-    `Progress` after every epoch, by one thread at a time.
+    Unless `patience` is 0, validation chooses the number of epochs. If there are no validation triples, some training
+    triples are set aside to choose it; the model is then trained on all of them. `report` is called with a `Progress`
+    after every epoch, by one thread at a time.
     """
     return learn_full_batch(graph, settings or FitSettings(), report).model
 
 
 def learn_full_batch(graph: Graph, settings: FitSettings, report: Report | None = None) -> Learned[Procrustes]:
-    """Return what `fit` learns, with the learning curve."""
+    """Do what `fit` does, and return the learning curve with the model."""
     check_trainable(graph)
     if settings.patience and settings.validate_every and len(graph.valid) == 0:
         clock, drawn = Timekeeper(settings), split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)

@@ -33,6 +33,7 @@ from procrustes_kge.system.threads import over_cores
 from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.state import State, copied
 from procrustes_kge.training.timekeeping import Change, Timekeeper, spoken_changes
+from procrustes_kge.words import counted
 
 CLEAR_GAIN = 1.005  # what a pilot must gain to move the stop: a part of a model peaks later than the whole
 HOPELESS = 2.0  # times the loss before the first step: no training recovers from there
@@ -95,7 +96,7 @@ class Training(Protocol[PartModel]):
 
 @dataclass(frozen=True)
 class Point:
-    """A point of the learning curve: the pilot after an epoch."""
+    """A point of the learning curve: the loss and validation MRR of the pilot after an epoch."""
 
     epoch: int
     loss: float
@@ -104,7 +105,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Learned(Generic[LearnedModel]):
-    """A model, for how many epochs it was trained, its pilot's curve, and settings that repeat it without a clock."""
+    """A trained model, its epochs, its pilot's learning curve, and settings that repeat training without a clock."""
 
     model: LearnedModel
     epochs: int
@@ -114,7 +115,7 @@ class Learned(Generic[LearnedModel]):
 
 @dataclass(frozen=True)
 class Progress:
-    """How far training has come: `done` of at most `total` units of work, a unit being an epoch of a part of size 1."""
+    """The progress of training: `done` of at most `total` units of work; a unit is one epoch of a part of size 1."""
 
     done: int
     total: int
@@ -133,10 +134,10 @@ def run(
     settings: Learnable,
     report: Report | None = None,
 ) -> Learned[Model]:
-    """Return what a method learns from the graph's training triples.
+    """Train with a method on the graph's training triples, and return the model and how it was trained.
 
-    Where `patience` is not 0, validation triples choose the epoch whose weights are kept. `report` is called with a
-    `Progress` after every epoch of every part, by one thread at a time.
+    Unless `patience` is 0, the weights of the best epoch by validation are kept. `report` is called with a `Progress`
+    after every epoch of every part, by one thread at a time.
     """
     check_trainable(graph)
     with at_work(graph, settings) as device:
@@ -163,23 +164,25 @@ def choose_epochs(
 
 @contextmanager
 def at_work(graph: Graph, schedule: Schedule) -> Iterator[torch.device]:
-    """Give the device, with PyTorch set as training needs it, and say in a sentence where memory runs out."""
+    """Yield the device, with PyTorch set up for training; running out of memory becomes a one-sentence error."""
     device = choose_device(schedule.device)
     with (
         torch.cuda.device(device) if device.type == "cuda" else nullcontext(),
         deterministic_algorithms(schedule.deterministic),
-        explain_out_of_memory(f"training on {len(graph.entities):,} entities of {graph.name}", schedule.smaller),
+        explain_out_of_memory(
+            f"training on {counted(len(graph.entities), 'entity')} of {graph.name}", schedule.smaller
+        ),
         torch.no_grad(),
     ):
         yield device
 
 
 def check_trainable(graph: Graph) -> None:
-    """Refuse what nothing can be learned from."""
+    """Refuse a graph that nothing can be learned from."""
     if not isinstance(graph, Graph):
-        raise InputError(f"a {type(graph).__name__} given, expected a Graph; read_graph makes one of it")
+        raise InputError(f"got a {type(graph).__name__}, expected a Graph; make one with read_graph")
     if len(graph.train) == 0:
-        raise InputError(f"the graph {graph.name} has no training triples")
+        raise InputError(f"the graph {graph.name} has no training triples, expected at least 1")
 
 
 def validation_mrr(model: LinkPredictor, graph: Graph, schedule: Schedule) -> float:

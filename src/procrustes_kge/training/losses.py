@@ -1,4 +1,4 @@
-"""How far scores are from what they should be: of each answer and its negatives, or of all answers at once."""
+"""Losses: of each answer and its negatives, or of all answers of a query at once."""
 
 from __future__ import annotations
 

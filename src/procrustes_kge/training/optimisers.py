@@ -1,4 +1,4 @@
-"""How tables of numbers move down their gradients; what an optimiser remembers between steps belongs to one table."""
+"""Optimisers of single tables: each remembers its own moments between steps."""
 
 from __future__ import annotations
 

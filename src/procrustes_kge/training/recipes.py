@@ -1,4 +1,4 @@
-"""Recipes: settings by name, for a graph and a device; and one function that learns by any of them."""
+"""Recipes: named settings, fitted to a graph and a device; and one function that trains with any settings."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from procrustes_kge.training.loop import Learned, Report, run
 from procrustes_kge.training.supervised import Supervised, check_negatives
 from procrustes_kge.training.supervised_settings import OF_TRAINING, TrainSettings, baseline_settings, option_names
 from procrustes_kge.validation import spoken
+from procrustes_kge.words import either, unknown
 
 OwnSettings = FitSettings | ContrastSettings  # of our own model
 Settings = OwnSettings | TrainSettings
@@ -100,13 +101,16 @@ OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
 
 
 def baseline_recipes(model: str | None = None) -> list[str]:
-    """Return the recipes of the baselines, or of one: a model without published settings has one of its name too."""
+    """Return the recipes of the baselines, or of one model; each model has a recipe of its own name."""
     names = [*PUBLISHED, *(name for name in BASELINES if name not in PUBLISHED)]
     return [name for name in names if model in (None, _for_each_kind(name)[0].model)]
 
 
 def recipe(name: str, graph: Graph | None = None, device: str = "auto", **changes: Any) -> Settings:
-    """Return the settings of a named recipe for this graph and device, with some of them changed."""
+    """Return the settings of a recipe for this graph and device, with these changes.
+
+    There are recipes of our own model (`accurate`, `fast`, `paper` and its variants) and of the baselines.
+    """
     _check_known(name, changes)
     place = choose_device(device)
     settings: Settings = OWN[name](graph, place) if name in OWN else _published(name, graph)
@@ -119,7 +123,7 @@ def recipe(name: str, graph: Graph | None = None, device: str = "auto", **change
 
 
 def check_recipe(name: str, device: str = "auto", **changes: Any) -> None:
-    """Refuse changes of a recipe that suit no graph, before one is read."""
+    """Refuse changes of a recipe that cannot work for any graph, before one is read."""
     _check_known(name, changes)
     if name in OWN:
         recipe(name, None, device, **changes)
@@ -138,33 +142,38 @@ def _check_known(name: str, changes: dict[str, Any]) -> None:
     """Refuse an unknown recipe, or a setting that it does not have, and name the recipes that have it."""
     known = [*OWN, *baseline_recipes()]
     if name not in known:
-        raise InputError(f"unknown recipe {name!r}, expected {' or '.join(known)}")
-    model = None if name in OWN else _for_each_kind(name)[0].model
+        raise InputError(unknown("recipe", name, known))
+    settings = OWN[name](None, torch.device("cpu")) if name in OWN else _for_each_kind(name)[0]
+    model = settings.model if isinstance(settings, TrainSettings) else None
     for change in changes:
-        if model is None and not has_setting(OWN[name](None, torch.device("cpu")), change):
-            has = " or ".join(recipes_with(change, "a baseline such as transe"))
-            hint = f"but try it with {has}" if has else "nor of any other"
-            raise InputError(f"{spoken(change)} is no setting of the recipe {name}, {hint}")
-        if model is not None and change not in OF_TRAINING and change not in option_names(model):
-            own = f"{model} has of its own: {', '.join(map(spoken, option_names(model)))}"
-            has = " or ".join(recipes_with(change, "a baseline such as transe"))
-            hint = f"try it with {has}; " if has and change not in ALL_OPTIONS else ""
-            raise InputError(f"{spoken(change)} is no setting of {model}; {hint}{own}")
+        if change != "model" and has_setting(settings, change):
+            continue
+        what, own = f"the recipe {name}", [field.name for field in fields(settings)]
+        if model is not None:
+            what, own = model, list(option_names(model))
+        if has := recipes_with(change, "a baseline such as complex"):
+            models = [each for each in BASELINES if change in option_names(each)]
+            if 0 < len(models) < len(BASELINES):
+                has[-1:] = models
+            raise InputError(f"{what} has no setting {spoken(change)}; try it with {either(has)}")
+        raise InputError(unknown(f"setting of {what}", change, own))
 
 
 def _check_useful(settings: TrainSettings, changes: dict[str, Any]) -> None:
     """Refuse a change that would change nothing."""
     if "margin" in changes and settings.loss == "softmax":
-        raise InputError("a margin of all scores does nothing to a softmax; try --loss sigmoid or margin")
+        raise InputError("a margin added to all scores does not change the softmax loss; try --loss sigmoid or margin")
     if "loss_margin" in changes and settings.loss != "margin":
-        raise InputError(f"loss margin with the {settings.loss} loss does nothing; it is for --loss margin")
+        raise InputError(f"loss margin does nothing with the {settings.loss} loss; it is for --loss margin")
     if changes.get("shared_negatives") and not isinstance(settings.negatives, int):
-        raise InputError(f"shared negatives, but {settings.negatives} draws none; try --negatives 1024")
+        raise InputError(
+            f"shared negatives do nothing with --negatives {settings.negatives}, which draws none; try --negatives 1024"
+        )
     if "regulariser" in changes and settings.regulariser != "none" and not settings.regularisation:
-        instead = "give a --regularisation such as 0.05"
+        instead = "add a weight, such as --regularisation 0.05"
         raise InputError(f"regulariser {settings.regulariser} with regularisation 0 does nothing; {instead}")
     if settings.regulariser == "none" and changes.get("regularisation"):
-        instead = "give a --regulariser such as n3"
+        instead = "add --regulariser n3, for example"
         raise InputError(f"regularisation {settings.regularisation} without a regulariser does nothing; {instead}")
 
 
@@ -186,7 +195,7 @@ def has_setting(settings: Settings, name: str) -> bool:
 
 
 def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
-    """Return settings with some of them changed; others that exclude a change fall back to their defaults.
+    """Return settings with these changes; other settings that conflict with a change return to their defaults.
 
     Vectors of another size have fewer groups rather than smaller ones.
     """
@@ -220,7 +229,7 @@ def _given_way(settings: TrainSettings, changes: dict[str, Any]) -> dict[str, An
 
 
 def values_of(settings: Settings) -> dict[str, Any]:
-    """Return all settings by name, a model's options among them: what files and reports hold."""
+    """Return all settings by name, including a model's options, as files and reports hold them."""
     values = asdict(settings)
     return values | values.pop("options", {})
 
@@ -228,7 +237,7 @@ def values_of(settings: Settings) -> dict[str, Any]:
 def settings_of(method: str, values: Any) -> Settings:
     """Return the settings of a method that `values_of` returned; refuse any that is not known."""
     if not isinstance(values, dict):
-        raise ValueError(f"settings that are a {type(values).__name__}, expected names and values")
+        raise ValueError(f"settings are a {type(values).__name__}, expected names and values")
     known = {field.name for field in fields(METHODS[method])} - {"options"}
     if method == "train":
         known |= set(option_names(values.get("model", "")))
@@ -246,12 +255,15 @@ def learn(graph: Graph, settings: TrainSettings, report: Report | None = None) -
 
 
 def learn(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes | TrainedBaseline:
-    """Return the model that these settings give, by the method that they belong to."""
+    """Train with these settings, by the method they belong to, and return the model.
+
+    `report` is called with a `Progress` after every epoch.
+    """
     return learned(graph, settings, report).model
 
 
 def learned(graph: Graph, settings: Settings, report: Report | None = None) -> Learned[Procrustes | TrainedBaseline]:
-    """Return the same model, with its epochs and learning curve."""
+    """Do the same, and return the epochs and the learning curve with the model."""
     if isinstance(settings, TrainSettings):
         return run(Supervised, graph, settings, report)
     if isinstance(settings, ContrastSettings):

@@ -1,4 +1,4 @@
-"""From entity vectors back to relations, so that a saved model may leave its rotations out."""
+"""From entity vectors back to relations, so that a model can be saved without its rotations."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from procrustes_kge.models.procrustes import both_ways
 from procrustes_kge.system.threads import over_cores
 from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, both_directions
 from procrustes_kge.training.learner import Deck
+from procrustes_kge.words import counted
 
 ROUNDS = 40
 CONVERGED = 1e-4  # share of the loss that a round must gain, or it is the last
@@ -29,10 +30,10 @@ Side = Float[Tensor, "directions segments width"] | None
 def restore_relations(
     vectors: Float[Tensor, "entities segments width"], graph: Graph, translate: bool = True, workers: int = 0
 ) -> tuple[Float[Tensor, "relations segments width width"], Side]:
-    """Return the rotations and translations that `fit` gives to these entity vectors, by Eq. 3 alone.
+    """Return the rotations and translations that `fit` finds for these entity vectors, by Eq. 3 alone.
 
-    The same as in training, solved in float64 so that rotations are orthogonal to the last digit of float32;
-    `translate` is as it was in training.
+    They are solved as in training, but in float64, so that rotations are orthogonal to the last digit of float32.
+    `translate` must be what it was in training.
     """
     _check_vectors(vectors, graph)
     rotations, translations = _solve(vectors, graph, translate, workers)
@@ -47,10 +48,10 @@ def restore_contrasted_relations(
     scales: Side = None,
     workers: int = 0,
 ) -> Float[Tensor, "relations segments width width"]:
-    """Return rotations such as `contrast` gives to these entity vectors, whose translations and scales are known.
+    """Return rotations like those that `contrast` finds for these entity vectors, given translations and scales.
 
-    By Eq. 3, and then by Procrustes steps up the likelihood of the training triples until it rises no more, each of the
-    groups alone.
+    Each group is solved by Eq. 3, then improved by Procrustes steps until the likelihood of the training triples stops
+    rising.
     """
     _check_vectors(vectors, graph)
     rotations, _ = _solve(vectors, graph, False, workers)
@@ -63,8 +64,8 @@ def _check_vectors(vectors: Tensor, graph: Graph) -> None:
     if vectors.ndim != 3:
         raise InputError(f"vectors of shape {tuple(vectors.shape)}, expected [entities, segments, width]")
     if len(vectors) != len(graph.entities):
-        has = f"the graph {graph.name} has {len(graph.entities):,}; give the graph that they were trained on"
-        raise InputError(f"vectors of {len(vectors):,} entities, but {has}")
+        has = f"the graph {graph.name} has {len(graph.entities):,}; give the graph they were trained on"
+        raise InputError(f"vectors of {counted(len(vectors), 'entity')}, but {has}")
 
 
 def _solve(

@@ -12,7 +12,7 @@ State = dict[str, Tensor]
 
 
 class Remembering:
-    """What has a state: some of its attributes, by name; tables, numbers, generators, what remembers, or None."""
+    """An object whose state is its `remembered` attributes: tables, numbers, generators, such objects, or None."""
 
     remembered: ClassVar[tuple[str, ...]]
 

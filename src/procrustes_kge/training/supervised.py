@@ -30,24 +30,26 @@ from procrustes_kge.training.query_loss import QueryLoss
 from procrustes_kge.training.state import Remembering, State, copied, copy_into, merged, part_of
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import Change
+from procrustes_kge.words import counted
 
 BATCH_SCORES = 2**27  # of a batch; what is computed from them takes several times as much
 
 
 def train(graph: Graph, settings: TrainSettings | None = None, report: Report | None = None) -> TrainedBaseline:
-    """Return the baseline that these settings learn from the graph's training triples.
+    """Train a baseline on the graph's training triples and return the model.
 
-    The validation triples choose the epoch whose weights are kept, unless `patience` is 0 or there are none.
+    The weights of the epoch with the best validation MRR are kept, unless `patience` is 0 or there are no validation
+    triples. `report` is called with a `Progress` after every epoch.
     """
     return run(Supervised, graph, settings or TrainSettings(), report).model
 
 
 def check_negatives(graph: Graph, settings: TrainSettings) -> None:
-    """Refuse more negatives than a graph has entities to draw."""
+    """Refuse more negatives than a graph has other entities."""
     count = len(graph.entities)
     if isinstance(settings.negatives, int) and settings.negatives >= count > 1:
-        have = f"the graph {graph.name} has {count:,} entities"
-        raise InputError(f"{settings.negatives} negatives, but {have}; try at most {count - 1}")
+        have = f"the graph {graph.name} has {counted(count, 'entity')}"
+        raise InputError(f"{counted(settings.negatives, 'negative')}, but {have}; try at most {count - 1}")
 
 
 class Supervised:
@@ -57,7 +59,9 @@ class Supervised:
 
     def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
         if len(graph.entities) < 2:
-            raise InputError(f"the graph {graph.name} has one entity: there is nothing to tell it from")
+            raise InputError(
+                f"the graph {graph.name} has 1 entity, expected at least 2: there is nothing to compare it with"
+            )
         check_negatives(graph, settings)
         self.graph, self.settings, self.device = graph, settings, device
 

@@ -16,6 +16,7 @@ from procrustes_kge.models.baselines.embedded import Encoded, ModelOptions, rows
 from procrustes_kge.models.baselines.layers import Dropout, Linear, RandomSource
 from procrustes_kge.models.baselines.neighbours import GraphNetwork
 from procrustes_kge.models.predictor import Ids
+from procrustes_kge.words import counted
 
 NOT_SEEN = -1e30  # likeness of padding; not −∞: that less itself, where all is padding, is no number
 NEIGHBOURS_IN_TILE = 16  # most entities have fewer, some have hundreds
@@ -42,9 +43,9 @@ class A2N(GraphNetwork):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        max_neighbours: Annotated[int, "most neighbours looked at; a GPU reserves as many for each query"] = 200
-        edge_dropout: Annotated[float, "share of the neighbours left out in training"] = 0.0  # differs by graph
-        query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
+        max_neighbours: Annotated[int, "look at this many neighbours of an entity at most"] = 200
+        edge_dropout: Annotated[float, "dropout of edges"] = 0.0  # differs by graph
+        query_dropout: Annotated[float, "dropout of the query vector"] = 0.0  # differs by graph
 
     sees_answers: ClassVar[bool] = True
     keys: Int[Tensor, " arrivals"]
@@ -157,6 +158,6 @@ class A2N(GraphNetwork):
 def check_edges_countable(entities: int, relations: int) -> None:
     """Refuse a graph whose edges (receiver, direction, sender) cannot be numbered with 64 bits."""
     if entities * 2 * relations * entities > 2**63:
-        seen = f"{entities:,} entities and {relations:,} relations"
+        seen = f"{counted(entities, 'entity')} and {counted(relations, 'relation')}"
         expected = "expected entities² times relations of at most 2⁶²; try another model, such as complex"
         raise InputError(f"{seen} are too many for a2n, which numbers edges with 64 bits: {expected}")

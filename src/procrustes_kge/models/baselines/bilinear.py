@@ -19,9 +19,9 @@ class DistMult(Baseline):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # as published
-        init_std: Annotated[float, "standard deviation of the first weights"] = 1e-3  # as with N3
-        inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True  # as ConvE and later
+        query_dropout: Annotated[float, "dropout of the query vector"] = 0.0  # as published
+        init_std: Annotated[float, "standard deviation of the initial weights"] = 1e-3  # as with N3
+        inverses: Annotated[bool, "learn separate parameters for inverse relations"] = True  # as ConvE and later
 
         parts: ClassVar[int] = 1  # of a number: a complex one has two, a quaternion four
         cut_into = "numbers of {} parts"
@@ -95,10 +95,10 @@ class TuckER(Baseline):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        relation_dim: Annotated[int, "numbers in a relation's vector"] = 200  # as many as in an entity's
-        input_dropout: Annotated[float, "share of a head's numbers left out in training"] = 0.0  # differs by graph
-        relation_dropout: Annotated[float, "share of a relation's matrix left out in training"] = 0.0  # likewise
-        query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
+        relation_dim: Annotated[int, "dimension of the relation vectors"] = 200  # as many as in an entity's
+        input_dropout: Annotated[float, "dropout of the model's input"] = 0.0  # differs by graph
+        relation_dropout: Annotated[float, "dropout of a relation's matrix"] = 0.0  # likewise
+        query_dropout: Annotated[float, "dropout of the query vector"] = 0.0  # differs by graph
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
         super().__init__(graph, options, random, relation_dim=options.relation_dim)

@@ -24,11 +24,11 @@ class Convolved(Baseline):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        kernel: Annotated[int, "side of a filter"] = 3  # ConvE's
-        filters: Annotated[int, "how many filters look over an image"] = 32  # ConvE's
-        input_dropout: Annotated[float, "share of an image's numbers left out in training"] = 0.0  # differs by graph
-        feature_dropout: Annotated[float, "share of the feature maps left out in training"] = 0.0  # differs by graph
-        query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
+        kernel: Annotated[int, "width of a filter"] = 3  # ConvE's
+        filters: Annotated[int, "number of filters"] = 32  # ConvE's
+        input_dropout: Annotated[float, "dropout of the model's input"] = 0.0  # differs by graph
+        feature_dropout: Annotated[float, "dropout of feature maps"] = 0.0  # differs by graph
+        query_dropout: Annotated[float, "dropout of the query vector"] = 0.0  # differs by graph
 
     def __init__(
         self, graph: Graph, options: Options, random: RandomSource, channels: int, filters: nn.Module, maps: list[int]
@@ -59,7 +59,9 @@ class ConvE(Convolved):
 
     @dataclass(frozen=True)
     class Options(Convolved.Options):
-        height: Annotated[int, "rows of a head's half of the image"] = 10  # 200 numbers make an image of 20 by 20
+        height: Annotated[int, "rows of the image that a head is reshaped to"] = (
+            10  # 200 numbers make an image of 20 by 20
+        )
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -84,7 +86,7 @@ class InteractE(Convolved):
 
     @dataclass(frozen=True)
     class Options(Convolved.Options):
-        permutations: Annotated[int, "images of a query, each in another order"] = 1  # each costs as much again
+        permutations: Annotated[int, "number of permutations of head and relation"] = 1  # each costs as much again
 
         def __post_init__(self) -> None:
             super().__post_init__()

@@ -25,15 +25,15 @@ ALIGNED = 8
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What a model is; settings of training say how it learns. A model adds fields of its own, and checks of them."""
+    """Settings of the model itself, apart from those of training; each model adds its own."""
 
-    dim: Annotated[int, "numbers in an entity's vector"] = 200  # as ConvE, TuckER, InteractE and SACN have it
+    dim: Annotated[int, "dimension of the entity vectors"] = 200  # as ConvE, TuckER, InteractE and SACN have it
 
     parts: ClassVar[int | str] = 1  # into how many a vector is cut, or the option that says so
     cut_into: ClassVar[str] = ""  # what they are called
 
     def __post_init__(self) -> None:
-        """Refuse words that are unknown, counts below one, numbers out of range, and vectors that cannot be cut."""
+        """Refuse unknown words, counts below one, numbers out of range, and vectors that do not divide into parts."""
         check_choices(self)
         hints = get_type_hints(type(self))
         check_whole(self, [name for name, hint in hints.items() if hint is int], least=1)

@@ -23,7 +23,7 @@ class DistanceModel(Baseline):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        margin: Annotated[float, "distance up to which an entity counts as an answer"] = 6.0  # RotatE's on WN18RR
+        margin: Annotated[float, "distance at which answers end"] = 6.0  # RotatE's on WN18RR
 
     group: int
     margin: float
@@ -41,9 +41,9 @@ class TransE(DistanceModel):
 
     @dataclass(frozen=True)
     class Options(DistanceModel.Options):
-        norm: Annotated[int, "1: sum of absolute differences; 2: Euclidean distance"] = 1  # as published
-        inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True  # as ConvE and later
-        input_dropout: Annotated[float, "share of the numbers of entities left out in training"] = 0.0  # as published
+        norm: Annotated[int, "1: Manhattan distance; 2: Euclidean distance"] = 1  # as published
+        inverses: Annotated[bool, "learn separate parameters for inverse relations"] = True  # as ConvE and later
+        input_dropout: Annotated[float, "dropout of the model's input"] = 0.0  # as published
 
         def __post_init__(self) -> None:
             super().__post_init__()
@@ -74,7 +74,7 @@ class RotatE(DistanceModel):
 
     @dataclass(frozen=True)
     class Options(DistanceModel.Options):
-        inverses: Annotated[bool, "a relation has angles of its own for each direction"] = True  # as ConvE and later
+        inverses: Annotated[bool, "learn separate parameters for inverse relations"] = True  # as ConvE and later
         parts, cut_into = 2, "complex numbers"
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:
@@ -99,7 +99,7 @@ class OTE(DistanceModel):
 
     @dataclass(frozen=True)
     class Options(DistanceModel.Options):
-        group: Annotated[int, "numbers that are rotated together"] = 4  # the paper's on WN18RR
+        group: Annotated[int, "dimension of a group that is rotated together"] = 4  # the paper's on WN18RR
         parts, cut_into = "group", "groups of {}"
         inverses = False  # one matrix makes those of both directions
 
@@ -133,7 +133,7 @@ class RotH(Baseline):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        init_std: Annotated[float, "standard deviation of the first vectors and shifts"] = 1e-3  # all near the origin
+        init_std: Annotated[float, "standard deviation of the initial weights"] = 1e-3  # all near the origin
         parts, cut_into = 2, "planes"
 
     def __init__(self, graph: Graph, options: Options, random: RandomSource) -> None:

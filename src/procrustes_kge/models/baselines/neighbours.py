@@ -50,11 +50,11 @@ class RGCN(GraphNetwork):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        layers: Annotated[int, "how many edges away a neighbour may be"] = 2  # the paper's
-        blocks: Annotated[int, "equal parts of a vector that a relation maps each on its own"] = 100  # the paper's
-        edge_dropout: Annotated[float, "share of the edges left out in training"] = 0.0  # differs by graph
-        query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
-        inverses: Annotated[bool, "a relation has vectors of its own for each direction"] = True  # as ConvE and later
+        layers: Annotated[int, "number of graph layers"] = 2  # the paper's
+        blocks: Annotated[int, "number of diagonal blocks in a relation's matrix"] = 100  # the paper's
+        edge_dropout: Annotated[float, "dropout of edges"] = 0.0  # differs by graph
+        query_dropout: Annotated[float, "dropout of the query vector"] = 0.0  # differs by graph
+        inverses: Annotated[bool, "learn separate parameters for inverse relations"] = True  # as ConvE and later
         parts, cut_into = "blocks", "{} blocks"
 
     senders: Int[Tensor, " arrivals"]  # query after query
@@ -128,14 +128,14 @@ class SACN(GraphNetwork):
 
     @dataclass(frozen=True)
     class Options(ModelOptions):
-        input_dim: Annotated[int, "numbers in an entity's vector before its neighbours are added"] = 100  # the paper's
-        kernel: Annotated[int, "numbers side by side that a filter looks at"] = 3  # as ConvE
-        filters: Annotated[int, "how many filters look over head and relation"] = 32  # as ConvE
-        input_dropout: Annotated[float, "share of the filters' input left out in training"] = 0.0  # as published
-        feature_dropout: Annotated[float, "share of the filters' output left out in training"] = 0.0  # by graph
-        query_dropout: Annotated[float, "share of a query's numbers left out in training"] = 0.0  # differs by graph
-        graph_dropout: Annotated[float, "share of a layer's output left out in training"] = 0.0  # differs by graph
-        edge_dropout: Annotated[float, "share of the edges left out in training"] = 0.0  # as published
+        input_dim: Annotated[int, "dimension of the entity vectors before the graph layers"] = 100  # the paper's
+        kernel: Annotated[int, "width of a filter"] = 3  # as ConvE
+        filters: Annotated[int, "number of filters"] = 32  # as ConvE
+        input_dropout: Annotated[float, "dropout of the model's input"] = 0.0  # as published
+        feature_dropout: Annotated[float, "dropout of feature maps"] = 0.0  # by graph
+        query_dropout: Annotated[float, "dropout of the query vector"] = 0.0  # differs by graph
+        graph_dropout: Annotated[float, "dropout after each graph layer"] = 0.0  # differs by graph
+        edge_dropout: Annotated[float, "dropout of edges"] = 0.0  # as published
 
         def __post_init__(self) -> None:
             super().__post_init__()

@@ -16,7 +16,7 @@ from procrustes_kge.models.predictor import Answering, Candidates, Ids, Scores
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainedBaseline(Answering):
-    """A baseline with its weights, and the names of what it knows; `build` makes its module again from its options."""
+    """A trained baseline: its module with the weights, its options, and the names of entities and relations."""
 
     name: str
     options: ModelOptions
@@ -34,7 +34,7 @@ class TrainedBaseline(Answering):
 
     @property
     def table(self) -> Float[Tensor, "entities d"]:
-        """The vectors of entities, as queries see them."""
+        """The entity vectors, as queries use them."""
         return self.encode().entities.detach()
 
     def to(self, device: torch.device | str) -> TrainedBaseline:
