@@ -10,6 +10,7 @@ RING = "\n".join(TRIPLES + ODD) + "\n"
 
 # Patterns of what is printed.
 FIGURES = r"MRR (\.\d{3}|1\.000)   hits@1 (\.\d{3}|1\.000)   hits@3 (\.\d{3}|1\.000)   hits@10 (\.\d{3}|1\.000)"
+ENDING = r"took \d+\.\d s in all\nrepeat: procrustes train [^\n]+\n"  # of `procrustes train`
 SIDES = r"\(tails \.\d{3}, heads \.\d{3}\)"
 
 

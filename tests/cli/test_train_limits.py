@@ -6,14 +6,19 @@ from itertools import pairwise
 
 import pytest
 
-from commands import TINY, contents
-from procrustes_kge.cli import main, train as train_verb
+from commands import TINY, TRIPLES, contents, write_folder
+from procrustes_kge.cli import main
 from procrustes_kge.cli.terminal import TerminalWatcher
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE
+from procrustes_kge.models import ranking
 from procrustes_kge.runs.store import load_run
-from procrustes_kge.training.budget import memory_needed, parse_size
-from procrustes_kge.training.recipes import DEFAULT, learned, recipe
+from procrustes_kge.training import budget
+from procrustes_kge.training.budget import FEWEST, SHORTEST, memory_needed, parse_size
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.costs import Costs
+from procrustes_kge.training.full_batch_settings import FitSettings
+from procrustes_kge.training.recipes import DEFAULT, changed, learned, recipe
 
 # Budgets.
 
@@ -22,55 +27,128 @@ from procrustes_kge.training.recipes import DEFAULT, learned, recipe
 def briefly(monkeypatch):
     """Train for an epoch, whatever the settings say that are saved."""
 
-    def learn_an_epoch(watcher, graph, settings, report):
-        return learned(graph, replace(settings, epochs=1), report)
+    def learn_an_epoch(watcher, graph, settings):
+        return replace(learned(graph, replace(settings, epochs=1)), settings=replace(settings, time=0.0))
 
     monkeypatch.setattr(TerminalWatcher, "learn", learn_an_epoch)
 
 
+@pytest.fixture
+def paces(monkeypatch):
+    """Pretend that an epoch takes so many seconds for each number of a vector; no clock is asked."""
+
+    def pretend(contrast=0.0, fit=0.0, **costs):
+        def measured(graph, settings, patience):
+            pace = contrast if isinstance(settings, ContrastSettings) else fit
+            return Costs(pilot=pace * settings.dim, **costs)
+
+        monkeypatch.setattr(budget, "measured", measured)
+
+    return pretend
+
+
+def whole(name):
+    return recipe(name, read_graph("ring.tsv"), "cpu")
+
+
+def minutes(name, many):
+    """Return the pace with which a recipe takes so many minutes."""
+    return many * 60 / (whole(name).dim * whole(name).epochs)
+
+
 @pytest.mark.usefixtures("briefly")
-def test_the_default_is_fitted_to_a_minute_and_a_named_recipe_to_nothing(procrustes, monkeypatch):
-    whole = recipe(DEFAULT, read_graph("ring.tsv"), "cpu")
-    assert train_verb.A_MINUTE == 60
+def test_the_default_is_fitted_to_a_minute_and_a_named_recipe_to_nothing(procrustes, paces):
+    paces()
     for flags in ((), ("--time", "1h")):
         procrustes("train", "ring.tsv", "--device", "cpu", *flags)
-        assert load_run("runs/ring").settings == whole  # as it is: it takes a second
-    monkeypatch.setattr(train_verb, "A_MINUTE", 0.001)
+        assert load_run("runs/ring").settings == whole(DEFAULT)  # as it is: it takes no time
+    paces(contrast=minutes(DEFAULT, 5))
     procrustes("train", "ring.tsv", "--device", "cpu")
     hurried = load_run("runs/ring").settings
-    assert hurried.dim < whole.dim
-    assert hurried.epochs < whole.epochs
-    assert hurried == replace(whole, dim=hurried.dim, epochs=hurried.epochs)
+    assert SHORTEST[ContrastSettings] <= hurried.dim < whole(DEFAULT).dim
+    assert FEWEST * whole(DEFAULT).epochs <= hurried.epochs < whole(DEFAULT).epochs
+    assert hurried == changed(whole(DEFAULT), dim=hurried.dim, epochs=hurried.epochs)
     procrustes("train", "ring.tsv", "--device", "cpu", "--recipe", DEFAULT)
-    assert load_run("runs/ring").settings == whole
+    assert load_run("runs/ring").settings == whole(DEFAULT)
+
+
+@pytest.mark.usefixtures("briefly")
+def test_where_the_default_cannot_be_learned_in_time_the_fastest_recipe_is(procrustes, paces):
+    paces(contrast=minutes(DEFAULT, 1000), fit=minutes("fast", 1 / 10))
+    printed = procrustes("train", "ring.tsv", "--device", "cpu")
+    assert f"\nfast: {whole('fast').dim:,} numbers" in printed
+    assert load_run("runs/ring").settings == whole("fast")
+    assert load_run("runs/ring").report["recipe"] == "fast"
+
+
+@pytest.mark.usefixtures("briefly")
+def test_what_no_recipe_does_in_a_minute_takes_longer_and_says_so(procrustes, paces):
+    paces(contrast=minutes(DEFAULT, 1000), fit=minutes("fast", 1000))
+    printed = procrustes("train", "ring.tsv", "--device", "cpu")
+    assert f"\nfast: {SHORTEST[FitSettings]} numbers in segments of 20, up to " in printed
+    assert "\n  the smallest model of ring that is worth training takes longer than a minute\n" in printed
+    assert load_run("runs/ring").settings.epochs >= FEWEST * whole("fast").epochs
+
+
+@pytest.mark.usefixtures("briefly")
+@pytest.mark.parametrize("name", ["accurate", "fast"])
+def test_a_short_time_shortens_what_is_trained(name, procrustes, paces):
+    kind, most = type(whole(name)), whole(name)
+    paces(contrast=minutes(name, 5), fit=minutes(name, 5))
+    printed = procrustes("train", "ring.tsv", "--recipe", name, "--device", "cpu", "--time", "1m")
+    settings = load_run("runs/ring").settings
+    assert settings == changed(most, dim=settings.dim, epochs=settings.epochs)
+    assert SHORTEST[kind] <= settings.dim < most.dim
+    assert FEWEST * most.epochs <= settings.epochs <= most.epochs
+    said = re.search(rf"\n{name}: {settings.dim} numbers in segments of 20, .*: about (\d+) s in all", printed)
+    assert 0 < int(said[1]) <= 60
+
+
+@pytest.mark.parametrize("flags", [(), ("--recipe", "accurate"), ("--recipe", "fast"), ("--dim", "200")], ids=" ".join)
+def test_a_time_that_is_too_short_is_refused_with_one_that_is_enough(flags, refused, paces):
+    paces(contrast=minutes(DEFAULT, 60), fit=minutes("fast", 60))
+    told = {"setting": "time", "seen": "10s", "remedy": "try --time "}
+    said = refused("train", "ring.tsv", *flags, "--time", "10s", described=True, **told)
+    assert "the smallest model of" in said
+    assert ("or --recipe fast" in said) == ("accurate" in flags)
+    assert int(re.search(r"try --time (\d+)s", said)[1]) > 10
+
+
+@pytest.mark.usefixtures("briefly")
+@pytest.mark.parametrize("name", ["accurate", "fast"])
+def test_numbers_and_epochs_that_were_asked_for_are_kept(name, procrustes, refused, paces):
+    asked = {"dim": 200, "epochs": 37}
+    for kept, value in asked.items():
+        paces(contrast=minutes(name, 2), fit=minutes(name, 2))
+        ask = ("train", "ring.tsv", "--recipe", name, "--device", "cpu", f"--{kept}", value)
+        procrustes(*ask, "--time", "1m")
+        assert getattr(load_run("runs/ring").settings, kept) == value
+        paces(contrast=minutes(name, 1000), fit=minutes(name, 1000))
+        refused(*ask, "--time", "1m", described=True, setting="time", seen="1m", remedy="try --time ")
 
 
 @pytest.mark.parametrize("name", ["accurate", "fast"])
-def test_a_time_that_is_too_short_shortens_what_is_trained(name, procrustes):
-    whole = recipe(name, read_graph("ring.tsv"), "cpu")
-    printed = procrustes("train", "ring.tsv", "--recipe", name, "--device", "cpu", "--time", "0.001s")
-    settings = load_run("runs/ring").settings
-    assert settings == replace(whole, dim=settings.dim, epochs=settings.epochs)
-    assert settings.dim < whole.dim
-    assert settings.epochs < whole.epochs
-    assert f"{name}: {settings.dim} numbers in segments of 20" in printed
-    assert printed.endswith("saved  runs/ring\n")
+def test_a_time_that_has_passed_ends_the_training(name, procrustes, paces):
+    paces()  # a plan that is far too hopeful
+    printed = procrustes("train", "ring.tsv", "--recipe", name, "--device", "cpu", "--epochs", 10**5, "--time", "3s")
+    assert load_run("runs/ring").report["epochs"] < 10**5
+    assert "\nvalid  MRR " in printed
+    assert "\ntook " in printed
 
 
 @pytest.mark.usefixtures("briefly")
-def test_memory_bounds_what_is_trained(procrustes):
+def test_memory_bounds_what_is_trained(procrustes, paces):
+    paces()
     graph, flags = read_graph("ring.tsv"), ("--device", "cpu", "--epochs", "3")
-    whole = replace(recipe(DEFAULT, graph, "cpu"), epochs=3)
-    shortest = replace(whole, dim=whole.segment, chunk=QUERIES_PER_TILE)
+    most = replace(whole(DEFAULT), epochs=3)
+    shortest = replace(most, dim=most.segment, chunk=QUERIES_PER_TILE)
     budgets = {
-        "4GB": lambda settings: settings.dim == whole.dim and not 0 < settings.chunk < whole.batch,  # nothing is cut
-        f"{memory_needed(graph, replace(whole, chunk=2 * QUERIES_PER_TILE)) / 1e6 + 0.001:.4f} mb": (
-            lambda settings: (
-                (settings.dim, settings.chunk) == (whole.dim, 2 * QUERIES_PER_TILE)
-            )  # fewer queries at once
+        "4GB": lambda settings: settings.dim == most.dim and not 0 < settings.chunk < most.batch,  # nothing is cut
+        f"{memory_needed(graph, replace(most, chunk=2 * QUERIES_PER_TILE)) / 1e6 + 0.001:.4f} mb": (
+            lambda settings: (settings.dim, settings.chunk) == (most.dim, 2 * QUERIES_PER_TILE)  # fewer queries at once
         ),
-        f"{memory_needed(graph, replace(whole, chunk=QUERIES_PER_TILE)) - 1:.0f}": (
-            lambda settings: 0 < whole.dim - settings.dim <= 2 * whole.segment  # hardly shorter vectors
+        f"{memory_needed(graph, replace(most, chunk=QUERIES_PER_TILE)) - 1:.0f}": (
+            lambda settings: 0 < most.dim - settings.dim <= 2 * most.segment  # hardly shorter vectors
         ),
         f"{memory_needed(graph, shortest) + 1:.0f}b": lambda settings: settings == shortest,
     }
@@ -78,7 +156,7 @@ def test_memory_bounds_what_is_trained(procrustes):
         procrustes("train", "ring.tsv", *flags, "--memory", memory)
         settings = load_run("runs/ring").settings
         assert expected(settings), (memory, settings)
-        assert settings == replace(whole, dim=settings.dim, chunk=settings.chunk)
+        assert settings == replace(most, dim=settings.dim, chunk=settings.chunk)
         assert memory_needed(graph, settings) <= parse_size(memory)
 
 
@@ -162,3 +240,37 @@ def test_an_interrupted_training_leaves_nothing_behind(capsys, monkeypatch):
     assert ended.value.code == 130
     assert capsys.readouterr().err == "interrupted\n"
     assert contents() == before
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["text", "json"])
+def test_a_training_whose_ranking_is_interrupted_is_saved(flags, procrustes, capsys, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TerminalWatcher, "rank", interrupted)
+        with pytest.raises(SystemExit) as ended:
+            main(["train", "ring.tsv", *TINY, *flags])
+    assert ended.value.code == 130
+    output = capsys.readouterr()
+    told = "runs/ring holds what was learned; `procrustes evaluate runs/ring` ranks it\ninterrupted\n"
+    assert output.err == told
+    assert ("\nsaved  runs/ring\n" in output.out) == (not flags)
+    assert load_run("runs/ring").report["metrics"] == {}
+    procrustes("evaluate", "runs/ring", "--device", "cpu")
+    assert load_run("runs/ring").report["metrics"].keys() == {"test"}
+    assert procrustes("predict", "runs/ring", "-H", "e0", "-r", "next", "-k", "1").startswith("  1  ")
+
+
+def test_ranking_that_would_take_too_long_ranks_a_sample_and_says_so(procrustes, monkeypatch):
+    rows = [row.replace("\t", " ") for row in TRIPLES if "after" not in row]
+    write_folder("long", train=rows, test=[f"e{i} next e{(i + 3) % 40}" for i in range(40)])
+    rank = TerminalWatcher.rank
+    with monkeypatch.context() as patch:
+        patch.setattr(TerminalWatcher, "rank", lambda *arguments: rank(*arguments[:4], seconds=0.0))
+        patch.setattr(ranking, "FEWEST_RANKED", 10)
+        printed = procrustes("train", "long", *TINY)
+    assert re.search(r"\ntest   MRR .*   \(10 of 40 triples, drawn at random\)\n", printed)
+    assert load_run("runs/long").report["metrics"]["test"]["ranked"] == 10
+    procrustes("evaluate", "runs/long", "--device", "cpu")
+    assert load_run("runs/long").report["metrics"]["test"]["ranked"] == 40

@@ -3,6 +3,7 @@
 import json
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from procrustes_kge import __version__
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.ranking import PROTOCOL, evaluate
 from procrustes_kge.runs import experiment as experiment_module
-from procrustes_kge.runs.experiment import Watcher, experiment
+from procrustes_kge.runs.experiment import Watcher, experiment, ranked
 from procrustes_kge.runs.store import load_run, save
 from procrustes_kge.training.loop import Learned
 from procrustes_kge.training.recipes import METHODS, learned, values_of
@@ -33,13 +34,13 @@ class Listing(Watcher):
     def __init__(self):
         self.events = []
 
-    def learn(self, graph, settings, report):
+    def learn(self, graph, settings):
         self.events.append("learn")
-        return learned(graph, settings, report)
+        return learned(graph, settings)
 
-    def rank(self, model, graph, split):
+    def rank(self, model, graph, split, seconds=None):
         self.events.append(f"rank {split}")
-        return evaluate(model, graph, split)
+        return evaluate(model, graph, split, seconds=seconds)
 
     def on_learned(self, found, footprint):
         assert isinstance(found, Learned)
@@ -117,3 +118,20 @@ def test_a_training_that_diverges_is_neither_ranked_nor_reported():
     with pytest.raises(InputError, match="learning rate 900; try --learning-rate 225"):
         experiment(rotated_graph(), settings, watcher=watcher)
     assert watcher.events == ["learn"]
+
+
+def test_the_time_for_ranking_is_shared_by_the_splits():
+    class Timed(Watcher):
+        shares: ClassVar = []
+
+        def rank(self, model, graph, split, seconds=None):
+            self.shares.append(seconds)
+            return evaluate(model, graph, split)
+
+    graph = rotated_graph()
+    model = learned(graph, WAYS["fit"]).model
+    ranked(model, graph, watcher=Timed(), seconds=10.0)
+    assert 0 < Timed.shares[0] <= 5 < Timed.shares[1] < 10
+    Timed.shares.clear()
+    ranked(model, graph, watcher=Timed())
+    assert Timed.shares == [None, None]

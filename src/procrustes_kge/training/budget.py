@@ -86,7 +86,8 @@ def spoken_time(seconds: float) -> str:
         return f"{whole} s"
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+    minutes = round(whole / 60)
+    return f"{minutes // 60:,} h {minutes % 60} min"
 
 
 def parse_time(text: str) -> float:
