@@ -115,10 +115,13 @@ def train(
         say(f"  {note}")
     with warnings_as_notes():
         chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
+        told: dict[str, Any] = {}
         if planned is None:
             say(f"{chosen}: {settings}")
         else:
-            say(f"{chosen}: {planned.describe(elapsed())}")
+            before = elapsed()
+            told["planned"] = {"seconds": before + planned.seconds, "memory_mb": planned.memory / 1e6}
+            say(f"{chosen}: {planned.describe(before)}")
             if seconds is not None:
                 left = seconds - WRAP_UP - elapsed()
                 if planned.seconds <= left:
@@ -139,7 +142,7 @@ def train(
     options = reading | {name: value for name, (value, usual) in split.items() if value != usual}
     options |= {"entities_only": entities_only or None, "grid": grid, "out": out}
     repeat = repeating_command(graph, source, chosen, run.settings or settings, options)
-    update_report(folder, metrics=metrics, seconds=elapsed(), repeat=repeat)
+    update_report(folder, metrics=metrics, **told, seconds=elapsed(), repeat=repeat)
     if as_json:
         print_json(read_json(folder / "report.json"))
     say(f"took {elapsed():.1f} s in all\nrepeat: {repeat}")

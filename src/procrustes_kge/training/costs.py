@@ -172,6 +172,10 @@ def _full_batch(graph: Graph, settings: FitSettings, clock: _Clock) -> Costs:
     at_once = min(training.workers or TOGETHER, settings.segments)
     trainer, start = clock.once(lambda: training.of_segments(range(at_once)))
     epoch = clock.each(trainer.epoch)
+    # Of a small graph, waiting for the cores takes longer than training: it is less where a core has several segments.
+    rounds = min(TOGETHER, settings.segments // at_once, int(clock.patience / (MOST_CALLS * epoch)))
+    if rounds > 1:
+        epoch = clock.each(training.of_segments(range(rounds * at_once)).epoch) / rounds
     model, solving = clock.once(trainer.model)
     long = _longer(model, min(settings.dim, max(model.dim, MOST_NUMBERS // len(graph.entities))))
     triple = clock.ranking(long, graph) / long.dim
