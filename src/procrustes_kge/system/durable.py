@@ -1,4 +1,4 @@
-"""Files that survive a crash: flushed to the disk, replaced in one moment, known by checksum, locked by their writer."""
+"""Files that survive a crash: flushed to the disk, replaced in one moment, known by sums, locked by their writer."""
 
 from __future__ import annotations
 
