@@ -90,6 +90,16 @@ def test_columns_are_chosen_by_name_or_number(kind, columns, tmp_path):
     assert named(swapped) == [row[::-1] for row in ROWS]
 
 
+@every_table
+def test_three_columns_are_not_read_against_their_names(kind, tmp_path):
+    rows = [row[::-1] for row in ROWS]
+    source = TABLES[kind](tmp_path, ["target", "relation", "package"], rows)
+    said = "'target', which sounds like the tail, would be the head"
+    refused(lambda: whole(source, header=True), setting="target, relation, package", seen=said, remedy="--columns")
+    for columns in ("package,relation,target", "3,2,1"):
+        assert named(whole(source, columns=columns, header=True)) == ROWS
+
+
 def test_columns_without_names_are_chosen_by_number(tmp_path):
     path = delimited(tmp_path, WEIGHED[0], WEIGHED[1:], ".tsv", "\t")
     assert {tuple(named(whole(source, columns="2,3,4"))) for source in (path, WEIGHED, pandas.DataFrame(WEIGHED))} == {
