@@ -170,6 +170,15 @@ def test_white_space_around_names_is_stripped_in_every_format_and_kept_inside(da
         assert [named(whole(source)) for source in [*sources, triples, padded]] == [rows] * 7
 
 
+def test_names_that_look_alike_stay_apart_and_are_told():
+    rows = [("Zoë", "r", "a"), ("Zoe\u0308", "r", "http://e.org/b"), ("a", "r", "<http://e.org/b>"), ("<c>", "r", "Ü")]
+    graph = whole(rows)
+    assert named(graph) == rows
+    (note,) = graph.notes
+    assert note.startswith("2 entities spelled in another way too, such as 'Zoe\\u0308' beside 'Zo\\xeb'")
+    assert whole([rows[0], rows[3]]).notes == ()
+
+
 @every_table
 def test_a_name_of_nothing_but_white_space_is_empty(kind, tmp_path):
     source = TABLES[kind](tmp_path, ROLES, [*ROWS, ("a", "\u00a0", "b")])
