@@ -34,12 +34,6 @@ def test_help_teaches(command, procrustes):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            ["train", "ring.tsv", "--loss", "hinge"],
-            "Invalid value for '--loss': .*'hinge' is not one of 'squared', 'norm', 'softmax', 'sigmoid'",
-        ),
-        (["train", "ring.tsv", "--dim", "many"], "Invalid value for '--dim'"),
-        (["train", "ring.tsv", "--valid", "some"], "Invalid value for '--valid'"),
         (["train", "ring.tsv", "--optimizer", "sgd"], "No such option: --optimizer"),
         (["fit"], "No such command 'fit'"),
         (["evaluate"], "Missing argument"),

@@ -124,6 +124,12 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     "learning rate zero": (training("--learning-rate", "0"), "learning rate", "0.0", "expected a number above 0"),
     "a GPU too many": (training("--device", "cuda:99"), "device", "'cuda:99'", "PyTorch"),
     "device unknown": (training("--device", "gpu"), "device", "'gpu'", "expected cpu, cuda, cuda:N or auto"),
+    "loss misspelt": (
+        training("--loss", "softmx"),
+        *("--loss", "'softmx'", "Did you mean softmax? Known: squared, norm, softmax, sigmoid, margin"),
+    ),
+    "dim without sense": (training("--dim", "many"), "--dim", "'many'", "expected a whole number"),
+    "share without sense": (training("--valid", "some"), "--valid", "'some'", "expected a number"),
     "recipe unknown": (training("--recipe", "slow"), "recipe", "'slow'", "Known: accurate, fast, paper"),
     "time without sense": (training("--time", "soon"), "time", "'soon'", TIME),
     "time of another unit": (training("--time", "3 days"), "time", "'3 days'", TIME),
@@ -206,6 +212,10 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     ),
     # Exports.
     "format unknown": (with_run("export", "RUN", "x.pt", "--format", "pt"), "format", "'pt'", "Known: npy, parquet"),
+    "export of what is not known": (
+        with_run("export", "RUN", "x.npy", "--what", "entites"),
+        *("--what", "'entites'", "Did you mean entities? Known: entities, relations"),
+    ),
     "export into nowhere": (with_run("export", "RUN", "gone/x.npy"), "gone", "no such folder", "to write x.npy into"),
     "export onto a folder": (with_run("export", "RUN", "RUN"), "RUN", "is a folder", "expected the name of a file"),
 }
@@ -243,6 +253,7 @@ def test_an_extra_that_is_not_installed_is_named(arguments, work, package, extra
 SENTENCES = {  # a few in full, as a person reads them
     "two columns": "bad.tsv, line 2: 2 columns, expected 3 (head, relation, tail); complete the line or remove it",
     "dim not divisible": "dimension 45 does not divide into segments of 10; try 40 or 50",
+    "dim without sense": "--dim 'many', expected a whole number",
     "dim negative": "dim -40, expected a whole number of at least 1",
     "out is here": ".: you are inside this folder, so it is not replaced; choose another --out",
     "neither side": "give --head to ask for tails, or --tail to ask for heads, but not both",

@@ -90,6 +90,16 @@ def test_columns_are_chosen_by_name_or_number(kind, columns, tmp_path):
     assert named(swapped) == [row[::-1] for row in ROWS]
 
 
+@every_table
+def test_three_columns_are_not_read_against_their_names(kind, tmp_path):
+    rows = [row[::-1] for row in ROWS]
+    source = TABLES[kind](tmp_path, ["target", "relation", "package"], rows)
+    said = "'target', which sounds like the tail, would be the head"
+    refused(lambda: whole(source, header=True), setting="target, relation, package", seen=said, remedy="--columns")
+    for columns in ("package,relation,target", "3,2,1"):
+        assert named(whole(source, columns=columns, header=True)) == ROWS
+
+
 def test_columns_without_names_are_chosen_by_number(tmp_path):
     path = delimited(tmp_path, WEIGHED[0], WEIGHED[1:], ".tsv", "\t")
     assert {tuple(named(whole(source, columns="2,3,4"))) for source in (path, WEIGHED, pandas.DataFrame(WEIGHED))} == {
@@ -158,6 +168,15 @@ def test_white_space_around_names_is_stripped_in_every_format_and_kept_inside(da
         triples = Path(folder) / "graph.nt"
         triples.write_text("".join(" ".join(f"<{name}>" for name in row) + " .\n" for row in padded))
         assert [named(whole(source)) for source in [*sources, triples, padded]] == [rows] * 7
+
+
+def test_names_that_look_alike_stay_apart_and_are_told():
+    rows = [("Zoë", "r", "a"), ("Zoe\u0308", "r", "http://e.org/b"), ("a", "r", "<http://e.org/b>"), ("<c>", "r", "Ü")]
+    graph = whole(rows)
+    assert named(graph) == rows
+    (note,) = graph.notes
+    assert note.startswith("2 entities spelled in another way too, such as 'Zoe\\u0308' beside 'Zo\\xeb'")
+    assert whole([rows[0], rows[3]]).notes == ()
 
 
 @every_table

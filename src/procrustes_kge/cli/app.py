@@ -12,6 +12,7 @@ import typer
 from procrustes_kge.cli.help import CONTEXT, Command, Group
 from procrustes_kge.cli.interrupts import INTERRUPTED, end_at_once, raise_again
 from procrustes_kge.cli.streams import flushed_output, prepare_streams
+from procrustes_kge.cli.values import in_our_words
 from procrustes_kge.errors import InputError
 from procrustes_kge.system.files import explain_read_errors
 from procrustes_kge.version import __version__
@@ -48,6 +49,13 @@ class Verbs(Group):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a verb by its name."""
         return _loaded(cmd_name) if cmd_name in VERBS else None
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a verb; a value that no flag takes is a mistake like any other."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            raise in_our_words(error) or error from None
 
 
 @cache

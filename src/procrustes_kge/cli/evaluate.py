@@ -51,7 +51,8 @@ def evaluate(
     print(f"{graph.describe()}\n{split:<6} {evaluation}")
     for view in ("tail", "head", "seen_only", "optimistic", "pessimistic"):
         print(f"  {view.replace('_', ' '):<12}{getattr(evaluation, view)}")
-    each = evaluation.relations if relations else {}
+    by_name = evaluation.relations if relations else {}
+    each = {graph.relations.shown(graph.relations.id(name)): sides for name, sides in by_name.items()}
     width = min(WIDEST, max(map(len, each), default=0))
     for name, sides in sorted(each.items(), key=lambda item: -item[1].both.count):
         print(f"{name:<{width}}   {sides}   {counted(sides.tail.count, 'triple')}")

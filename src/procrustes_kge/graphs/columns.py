@@ -86,9 +86,11 @@ def choose(names: Sequence[str], wanted: Sequence[str] | None, where: str) -> tu
         raise InputError(f"{where}: {counted(len(names), 'column')}, expected 3 (head, relation, tail)")
     places = [_place(names, each, where) for each in wanted] if wanted else recognised(names)
     if places is None:
+        seen = f"{counted(len(names), 'column')} ({shortened(names)})"
         if len(names) > 3:
-            seen = f"{counted(len(names), 'column')} ({shortened(names)})"
             raise InputError(f"{where}: {seen}, expected 3 (head, relation, tail); {SAY_WHICH}")
+        if strays := _elsewhere(names):
+            raise InputError(f"{where}: {seen}, read in this order {strays[0]}; {SAY_WHICH}")
         places = [0, 1, 2]
     taken = [names[place] for place in places]
     notes = []
@@ -108,6 +110,16 @@ def recognised(names: Sequence[str]) -> list[int] | None:
     lowered = [name.strip().lower() for name in names]
     known = [[lowered.index(word) for word in words if word in lowered] for words in ROLE_WORDS]
     return [places[0] for places in known] if all(known) else None
+
+
+def _elsewhere(names: Sequence[str]) -> list[str]:
+    """Return, in words, which of three columns would be read as one thing though their names say another."""
+    lowered, strays = [name.lower() for name in names], []
+    for own, (role, words) in enumerate(zip(ROLES, ROLE_WORDS, strict=True)):
+        places = [place for place, name in enumerate(lowered) if name in words]
+        if places and own not in places:
+            strays.append(f"{names[places[0]]!r}, which sounds like the {role}, would be the {ROLES[places[0]]}")
+    return strays
 
 
 def _place(names: Sequence[str], wanted: str, where: str) -> int:

@@ -17,6 +17,7 @@ from procrustes_kge.graphs.contents import stream_bytes
 from procrustes_kge.graphs.delimited import parse_delimited
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary, split_graph
 from procrustes_kge.graphs.labels import read_labels
+from procrustes_kge.graphs.lookup import plain
 from procrustes_kge.graphs.tables import columns_of
 from procrustes_kge.system.files import explain_read_errors, scratch_folder
 from procrustes_kge.system.written import put_in_place
@@ -122,6 +123,7 @@ def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str]
         parts.append(np.array(numbered, dtype=np.int64).T)
         notes += [f"{split}: {note}" if len(columns) > 1 else note for note in column.notes]
     notes += _doubts(columns.values(), parts)
+    notes += [*_twins(entities, "entity"), *_twins(relations, "relation")]
     first = _first_occurrences(np.concatenate(parts))
     triples = {split: torch.empty(0, 3, dtype=torch.int64) for split in SPLITS}
     freshness = np.split(first, np.cumsum([len(part) for part in parts])[:-1])
@@ -155,6 +157,19 @@ def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str
             raise InputError(f"{seen}, so this may be a header; {remedy}")
         notes.append(f"{seen}, but it is read as a triple; --header skips it")
     return notes
+
+
+def _twins(ids: Mapping[str, int], kind: str) -> list[str]:
+    """Return a note on names that look alike but are spelled in two ways: nobody sees that they are two.
+
+    They stay two, so that the names of a graph are those of its file.
+    """
+    unusual = (name for name in ids if not name.isascii() or name.startswith("<"))  # all others are as they look
+    twins = [name for name in unusual if (usual := plain(name)) != name and usual in ids]
+    if not twins:
+        return []
+    seen = f"{counted(len(twins), kind)} spelled in another way too, such as {twins[0]!a}"
+    return [f"{seen} beside {plain(twins[0])!a}: spell them alike if they are the same"]
 
 
 def _first_occurrences(triples: np.ndarray) -> np.ndarray:
