@@ -1,6 +1,7 @@
 """Laws of `procrustes train` at its limits: a budget of time or memory, a training that diverges or is interrupted."""
 
 import re
+import signal
 from dataclasses import replace
 from itertools import pairwise
 
@@ -243,14 +244,19 @@ def test_an_interrupted_training_leaves_nothing_behind(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)], ids=["text", "json"])
-def test_a_training_whose_ranking_is_interrupted_is_saved(flags, procrustes, capsys, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize("moment", ["on_learned", "rank"])
+def test_a_training_that_is_interrupted_when_it_has_ended_is_saved(moment, flags, procrustes, capsys, monkeypatch):
+    whole = getattr(TerminalWatcher, moment)
+
+    def interrupted(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return whole(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(TerminalWatcher, "rank", interrupted)
+        patch.setattr(TerminalWatcher, moment, interrupted)
         with pytest.raises(SystemExit) as ended:
             main(["train", "ring.tsv", *TINY, *flags])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert ended.value.code == 130
     output = capsys.readouterr()
     told = "runs/ring holds what was learned; `procrustes evaluate runs/ring` ranks it\ninterrupted\n"

@@ -22,6 +22,27 @@ def raise_again() -> None:
     _change(_end, signal.default_int_handler)
 
 
+def hold() -> None:
+    """Let Ctrl-C wait, from here on, until what has been learned is saved. A second one does not wait."""
+    _change(signal.default_int_handler, _wait)
+
+
+def release() -> bool:
+    """Let Ctrl-C raise KeyboardInterrupt again; say whether one has waited."""
+    waited = signal.getsignal(signal.SIGINT) is _interrupt
+    _change(_wait, signal.default_int_handler)
+    _change(_interrupt, signal.default_int_handler)
+    return waited
+
+
+def _wait(number: int, frame: FrameType | None) -> None:
+    _change(_wait, _interrupt)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
 def _end(number: int, frame: FrameType | None) -> None:
     try:
         os.write(2, b"interrupted\n")

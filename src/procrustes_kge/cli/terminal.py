@@ -96,8 +96,9 @@ class TerminalWatcher(Watcher):
         memory = f"peak {footprint.peak_memory_mb:,.0f} MB"
         if footprint.gpu_peak_memory_mb:
             memory += f" + {footprint.gpu_peak_memory_mb:,.0f} MB GPU"
+        grid = f"{footprint.grid_g_per_kwh:g} g/kWh" if footprint.grid == "given" else footprint.grid
         known = "estimated" if footprint.estimated else "measured"
-        energy = f"{footprint.kwh * 1000:.2g} Wh   {footprint.g_co2:.2g} g CO2 ({known}, {footprint.grid})"
+        energy = f"{footprint.kwh * 1000:.2g} Wh   {footprint.g_co2:.2g} g CO2 ({known}, {grid})"
         self.say(f"fitted {counted(found.epochs, 'epoch')} in {footprint.seconds:.1f} s   {memory}   {energy}")
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from procrustes_kge.cli import interrupts
 from procrustes_kge.cli.app import Json, new_verb
 from procrustes_kge.cli.clock import elapsed
 from procrustes_kge.cli.repeating import repeating_command
@@ -20,8 +21,9 @@ from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.runs.experiment import Model, Run, learned_run, ranked
 from procrustes_kge.runs.store import check_target, save, update_report
 from procrustes_kge.system.files import read_json
-from procrustes_kge.system.footprint import grid_intensity
+from procrustes_kge.system.footprint import Footprint, grid_intensity
 from procrustes_kge.training.budget import AIM, Plan, parse_size, parse_time, plan, spoken_time
+from procrustes_kge.training.loop import Learned
 from procrustes_kge.training.recipes import (
     DEFAULT,
     FASTEST,
@@ -131,7 +133,7 @@ def train(
                 else:  # nobody asked for a minute
                     seconds = None
                     say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
-        run = _learned(source, settings, chosen, grid, TerminalWatcher(say), folder)
+        run = _learned(source, settings, chosen, grid, _Keeper(say), folder)
         replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
         # Saved before it is ranked: nothing that happens from here on loses what has been learned.
         save(run.model, folder, source, run.settings, run.report, relations=not entities_only)
@@ -207,6 +209,15 @@ def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:
         raise InputError("--entities-only does not work with a baseline, whose relations are learned; leave it out")
 
 
+class _Keeper(TerminalWatcher):
+    """From the end of the training on, Ctrl-C waits."""
+
+    def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
+        """Print what the training cost."""
+        interrupts.hold()
+        super().on_learned(found, footprint)
+
+
 def _learned(
     graph: Graph, settings: Settings, recipe_name: str, grid: str | None, watcher: TerminalWatcher, folder: Path
 ) -> Run:
@@ -222,8 +233,10 @@ def _learned(
 def _ranked(
     model: Model, graph: Graph, watcher: TerminalWatcher, seconds: float | None, folder: Path
 ) -> dict[str, Any]:
-    """Rank; where that is interrupted, say that nothing is lost."""
+    """Rank; where that is interrupted, or was before it began, say that nothing is lost."""
     try:
+        if interrupts.release():
+            raise KeyboardInterrupt
         return ranked(model, graph, watcher=watcher, seconds=seconds)
     except KeyboardInterrupt:
         print(f"{folder} holds what was learned; `procrustes evaluate {folder}` ranks it", file=sys.stderr)

@@ -115,7 +115,7 @@ def parse_size(text: str) -> float:
 def _parse(text: str, units: dict[str, float], name: str, examples: str) -> float:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?|\.\d+)\s*([a-zA-Z]*)\s*", text)
     if found is None or found[2].lower() not in units or not 0 < float(found[1]) < 1e18:
-        raise InputError(f"{name} {text!r}, expected a number and a unit, such as {examples}")
+        raise InputError(f"{name} {text!r}, expected a number above 0 and a unit, such as {examples}")
     return float(found[1]) * units[found[2].lower()]
 
 
