@@ -229,7 +229,7 @@ def test_a_memory_that_cannot_be_is_refused_with_what_would_be_needed(method):
 
 
 def test_a_memory_beyond_all_numbers_is_refused():
-    with pytest.raises(InputError, match="expected a number and a unit"):
+    with pytest.raises(InputError, match="expected a number above 0 and a unit"):
         parse_size("9" * 400)
 
 

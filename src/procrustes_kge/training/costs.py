@@ -172,10 +172,15 @@ def _full_batch(graph: Graph, settings: FitSettings, clock: _Clock) -> Costs:
     at_once = min(training.workers or TOGETHER, settings.segments)
     trainer, start = clock.once(lambda: training.of_segments(range(at_once)))
     epoch = clock.each(trainer.epoch)
-    # Of a small graph, waiting for the cores takes longer than training: it is less where a core has several segments.
+    alone = epoch
+    # Of a small graph, bringing work to the cores takes as long as the work. It is less where a core has several
+    # segments, and hardly anything behind the pilot, where a core trains a segment through all its epochs.
     rounds = min(TOGETHER, settings.segments // at_once, int(clock.patience / (MOST_CALLS * epoch)))
     if rounds > 1:
-        epoch = clock.each(training.of_segments(range(rounds * at_once)).epoch) / rounds
+        several = training.of_segments(range(rounds * at_once))
+        epoch = clock.each(several.epoch) / rounds
+        through = clock.once(lambda: [*several.over_blocks(lambda block: [block.epoch() for _ in range(MOST_CALLS)])])
+        alone = through[1] / (MOST_CALLS * rounds)
     model, solving = clock.once(trainer.model)
     long = _longer(model, min(settings.dim, max(model.dim, MOST_NUMBERS // len(graph.entities))))
     triple = clock.ranking(long, graph) / long.dim
@@ -189,7 +194,7 @@ def _full_batch(graph: Graph, settings: FitSettings, clock: _Clock) -> Costs:
     return Costs(
         start=arranging * (2 if stands_in else 1) + _rounds(pilot + others, at_once) * start,
         pilot=_rounds(pilot, at_once) * epoch,
-        others=_rounds(others, at_once) * epoch,
+        others=_rounds(others, at_once) * alone,
         look=_rounds(pilot, at_once) * solving + validated * pilot * settings.segment * triple,
         finish=once + (_rounds(segments, at_once) - 1) * max(0.0, twice - once),
         triple=settings.dim * triple,
