@@ -2,13 +2,17 @@
 
 import json
 import re
+import shutil
 import tempfile
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.system.durable import put_back, put_file, short_name
+from procrustes_kge.system.marks import PATTERN, is_dead, own_mark
 
 
 def nearest_folder(target: Path) -> Path:
@@ -18,12 +22,32 @@ def nearest_folder(target: Path) -> Path:
 
 @contextmanager
 def scratch_folder(target: Path) -> Iterator[Path]:
-    """Give a folder on the target's file system to write in, gone afterwards whatever happens."""
-    with (
-        explain_write_errors(target),
-        tempfile.TemporaryDirectory(prefix=f".{target.name}-", dir=nearest_folder(target)) as scratch,
-    ):
-        yield Path(scratch)
+    """Give a folder on the target's file system to write in, gone afterwards whatever happens.
+
+    Its name has the mark of this process. What processes that were killed have left for the same target is deleted.
+    """
+    with explain_write_errors(target):
+        remove_stale_scratch(target)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{short_name(target)}-{own_mark()}-", dir=nearest_folder(target)))
+        try:
+            yield scratch
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def stale_scratch(target: Path) -> list[Path]:
+    """Return the scratch folders for a target whose process has ended."""
+    ours = re.compile(rf"\.{re.escape(short_name(target))}-{PATTERN}-\w+")
+    found = ((each, ours.fullmatch(each.name)) for each in nearest_folder(target).iterdir())
+    return [each for each, mark in found if mark and is_dead(*mark.groups())]
+
+
+def remove_stale_scratch(target: Path) -> None:
+    """Delete the scratch folders for a target whose process has ended; a warning names them."""
+    for each in stale_scratch(target):
+        warnings.warn(f"{each}: left by a process that was killed while it wrote {target}; deleted", stacklevel=2)
+        put_back(each, target)
+        shutil.rmtree(each, ignore_errors=True)
 
 
 @contextmanager
@@ -50,12 +74,19 @@ def explain_read_errors() -> Iterator[None]:
 
 def read_json(path: Path) -> dict[str, Any]:
     """Return the object that a JSON file holds; anything else is a ValueError that names the file."""
+    return parsed_json(path.read_bytes(), path.name)
+
+
+def parsed_json(text: bytes, name: str) -> dict[str, Any]:
+    """Return the object that JSON stands for; anything else is a ValueError that names the file."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(text.decode("utf-8"))
     except ValueError as error:
-        raise ValueError(f"{path.name}: {error}") from error
+        raise ValueError(f"{name}: {error}") from error
+    except RecursionError:
+        raise ValueError(f"{name}: brackets within brackets, too many to read") from None
     if not isinstance(content, dict):
-        raise ValueError(f"{path.name} holds a {type(content).__name__}, expected an object")
+        raise ValueError(f"{name} holds a {type(content).__name__}, expected an object")
     return content
 
 
@@ -72,7 +103,7 @@ def write_json_atomically(path: Path, content: Mapping[str, Any]) -> None:
         fresh = scratch / path.name
         write_json(fresh, content)
         path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.replace(path)
+        put_file(fresh, path)
 
 
 _ESCAPES = {"\\": "\\\\", "\n": "\\n", "\r": "\\r"}
