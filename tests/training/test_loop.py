@@ -143,7 +143,7 @@ def test_a_graph_without_training_triples_is_refused(method, settings):
 
 
 @every_method
-@pytest.mark.parametrize("where", ["trainer", "join"])
+@pytest.mark.parametrize("where", ["trainer", "add", "model"])
 def test_out_of_memory_is_a_sentence_with_a_remedy_wherever_it_happens(method, settings, where, monkeypatch):
     def full(*_):
         raise MemoryError("tried to allocate")
@@ -223,7 +223,7 @@ class Counting:
         self.sizes, self.losses, self.workers = sizes, losses or {}, workers
 
     def __call__(self, graph, settings, device):
-        self.graph, self.settings = graph, settings
+        self.graph, self.settings, self.parts = graph, settings, []
         return self
 
     def of_parts(self, parts):
@@ -232,8 +232,17 @@ class Counting:
     def trainer(self, part):
         return Counter(self.graph, self.losses.get(part))
 
-    def join(self, trainers):
-        return Joined(self.graph, [trainer.model() for trainer in trainers])
+    def add(self, trainer):
+        self.parts.append(trainer.model())
+
+    def added(self, first, last):
+        return {str(part): self.parts[part].number for part in range(first, last)}
+
+    def restore(self, first, last, state):
+        self.parts += [Number(self.graph, state[str(part)]) for part in range(first, last)]
+
+    def model(self):
+        return Joined(self.graph, self.parts)
 
 
 def numbers(model):

@@ -26,7 +26,7 @@ from procrustes_kge.system.durable import put_file
 from procrustes_kge.system.files import parsed_json, scratch_folder, write_json
 
 MANIFEST = "manifest.json"
-LARGEST_MANIFEST, MOST_FILES = 2**20, 1000
+LARGEST_MANIFEST, MOST_FILES = 2**22, 10_000
 AT_ONCE = 2**22  # bytes that are read, then summed while they are in a core's cache
 
 
@@ -58,9 +58,11 @@ class Manifest:
         return content | {"sha256": _sum_of(content)}
 
 
-def seal(folder: Path, kind: str, format: int) -> None:
-    """Write the manifest of a folder whose other files are complete."""
-    files = {file.name: (_entry_of(file),) for file in sorted(folder.iterdir()) if file.name != MANIFEST}
+def seal(folder: Path, kind: str, format: int, known: Mapping[str, Entry] | None = None) -> None:
+    """Write the manifest of a folder whose other files are complete; `known` ones are not read again."""
+    known = known or {}
+    names = sorted(file.name for file in folder.iterdir() if file.name != MANIFEST)
+    files = {name: (known.get(name) or _entry_of(folder / name),) for name in names}
     write_json(folder / MANIFEST, Manifest(format, kind, uuid.uuid4().hex, files).as_json())
 
 

@@ -24,6 +24,7 @@ from procrustes_kge.linalg import nearest_orthogonal, spherise_
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.threads import cores, threads
+from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import fit
 from procrustes_kge.training.full_batch_settings import FitSettings
@@ -31,7 +32,7 @@ from procrustes_kge.training.gradients import Tables, add_covariances
 from procrustes_kge.training.learner import Learner, StepSizes, polar
 from procrustes_kge.training.loop import Report, run
 from procrustes_kge.training.optimisers import OPTIMISERS
-from procrustes_kge.training.state import Remembering
+from procrustes_kge.training.state import Remembering, State, merged, part_of
 from procrustes_kge.training.timekeeping import Change
 from procrustes_kge.words import counted
 
@@ -42,13 +43,18 @@ SMALL = 10**8  # multiplications in a chunk's scores
 CHUNK_NUMBERS, CHUNK_NUMBERS_CUDA = 2**25, 2**28  # scores and queries that are held at once
 
 
-def contrast(graph: Graph, settings: ContrastSettings | None = None, report: Report | None = None) -> Procrustes:
+def contrast(
+    graph: Graph,
+    settings: ContrastSettings | None = None,
+    report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Procrustes:
     """Train PROCRUSTES on the graph's training triples, with negatives or in mini-batches, and return the model.
 
     The learning rate falls to zero over the epochs. With `patience`, validation may stop earlier. `report` is called
     with a `Progress` after every epoch.
     """
-    return run(Contrastive, graph, settings or ContrastSettings(), report).model
+    return run(Contrastive, graph, settings or ContrastSettings(), report, checkpoints).model
 
 
 class Contrastive:
@@ -61,6 +67,7 @@ class Contrastive:
         self.graph, self.settings, self.device = graph, settings, device
         self.sizes = (settings.segments // settings.groups,) * settings.groups
         self.batches = QueryBatches.of(graph.train.to(device), len(graph.entities), len(graph.relations))
+        self.groups = list[Procrustes]()  # that were added
 
     def trainer(self, part: int) -> ContrastiveTrainer:
         """Return an untrained trainer of a group: of its share of the numbers, with a seed of its own."""
@@ -73,15 +80,29 @@ class Contrastive:
         settings = self.settings
         return replace(settings, dim=settings.dim // settings.groups * parts, groups=parts)
 
-    def join(self, trainers: Iterator[ContrastiveTrainer]) -> Procrustes:
+    def add(self, trainer: ContrastiveTrainer) -> None:
+        """Take over the model of the next group."""
+        self.groups.append(trainer.model())
+
+    def added(self, first: int, last: int) -> State:
+        """Return the tables of some groups."""
+        return merged(**{str(group): self.groups[group].tables() for group in range(first, last)})
+
+    def restore(self, first: int, last: int, state: State) -> None:
+        """Take over such tables."""
+        for group in range(first, last):
+            tables = {name: table.to(self.device) for name, table in part_of(state, str(group)).items()}
+            self.groups.append(Procrustes(self.graph.entities, self.graph.relations, **tables))
+
+    def model(self) -> Procrustes:
         """Return one model whose vectors are those of the groups side by side: its scores are the sum of theirs."""
-        return joined(list(map(ContrastiveTrainer.model, trainers)))  # each is let go before the next is trained
+        return joined(self.groups)
 
 
 class ContrastiveTrainer(Remembering):
     """Trains one group: the learner, the batches it is given, and how far each step goes."""
 
-    remembered = ("learner", "start_loss", "falls_from", "falls_at", "falls_to")
+    remembered = ("learner", "start_loss", "falls_from", "falls_at", "falls_to", "chunk")
 
     def __init__(self, graph: Graph, batches: QueryBatches, settings: ContrastSettings, device: torch.device) -> None:
         self.graph, self.batches, self.settings, self.device = graph, batches, settings, device

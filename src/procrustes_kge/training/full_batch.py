@@ -25,12 +25,13 @@ from procrustes_kge.linalg import spherise
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.system.threads import Result, cores, over_cores
 from procrustes_kge.training.blocks import FusedBlock, PlainBlock, start_vectors
+from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
 from procrustes_kge.training.loop import Learned, Report, check_trainable, choose_epochs, run
 from procrustes_kge.training.restoring import restore_relations
 from procrustes_kge.training.state import State, merged, part_of
-from procrustes_kge.training.timekeeping import Change, Timekeeper
+from procrustes_kge.training.timekeeping import Change
 
 if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import Scratch
@@ -40,28 +41,35 @@ STAND_IN = 0.05  # share of the training triples that choose the epochs where no
 MOST_AT_ONCE = 2**16 - 1  # segments: the largest grid of programs on a GPU
 
 
-def fit(graph: Graph, settings: FitSettings | None = None, report: Report | None = None) -> Procrustes:
+def fit(
+    graph: Graph,
+    settings: FitSettings | None = None,
+    report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Procrustes:
     """Train PROCRUSTES on the graph's training triples, full batch and without negatives, and return the model.
 
     Unless `patience` is 0, validation chooses the number of epochs. If there are no validation triples, some training
     triples are set aside to choose it; the model is then trained on all of them. `report` is called with a `Progress`
     after every epoch, by one thread at a time.
     """
-    return learn_full_batch(graph, settings or FitSettings(), report).model
+    return learn_full_batch(graph, settings or FitSettings(), report, checkpoints).model
 
 
-def learn_full_batch(graph: Graph, settings: FitSettings, report: Report | None = None) -> Learned[Procrustes]:
+def learn_full_batch(
+    graph: Graph, settings: FitSettings, report: Report | None = None, checkpoints: Checkpoints | None = None
+) -> Learned[Procrustes]:
     """Do what `fit` does, and return the learning curve with the model."""
     check_trainable(graph)
     if settings.patience and settings.validate_every and len(graph.valid) == 0:
-        clock, drawn = Timekeeper(settings), split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
+        drawn = split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
         if len(drawn.valid):
-            epochs, curve = choose_epochs(FullBatch, drawn, settings, report)
-            left = max(clock.left(), TINY) if settings.time else 0.0
-            found = run(FullBatch, graph, replace(settings, patience=0, epochs=epochs, time=left, replay=""), report)
-            return replace(found, curve=curve)
+            chosen = choose_epochs(FullBatch, drawn, settings, report, checkpoints)
+            left = max(settings.time - chosen.seconds, TINY) if settings.time else 0.0
+            rest = replace(settings, patience=0, epochs=chosen.epochs, time=left, replay="")
+            return replace(run(FullBatch, graph, rest, report, checkpoints), curve=chosen.curve)
         settings = replace(settings, patience=0)
-    return run(FullBatch, graph, settings, report)
+    return run(FullBatch, graph, settings, report, checkpoints)
 
 
 class FullBatch:
@@ -82,7 +90,7 @@ class FullBatch:
         at_once, others = self.segments_at_once(), range(pilot, settings.segments)
         cut = [others[start : start + at_once] for start in range(0, len(others), at_once)]
         self.parts = [range(pilot), *cut] if pilot else cut
-        self.sizes = [len(part) for part in self.parts]
+        self.sizes, self.done = [len(part) for part in self.parts], 0  # segments that were added
         self.spare: list[Tensor] = []
 
     def segments_at_once(self) -> int:
@@ -132,16 +140,25 @@ class FullBatch:
         most = max(min(self.segments_at_once(), size) for size in self.sizes)
         return Scratch(self.triples.fused, most, self.settings.segment, self.device)
 
-    def join(self, trainers: Iterator[SegmentsTrainer]) -> Procrustes:
+    def add(self, trainer: SegmentsTrainer) -> None:
+        """Take over the vectors of the next segments."""
+        for block in trainer.blocks:
+            last = self.done + len(block.vectors)
+            self.vectors[:, self.done : last] = self.triples.in_graph_order(spherise(block.vectors))
+            self.done = last
+
+    def added(self, first: int, last: int) -> State:
+        """Return the vectors of the segments of some parts."""
+        return {"vectors": self.vectors[:, sum(self.sizes[:first]) : sum(self.sizes[:last])]}
+
+    def restore(self, first: int, last: int, state: State) -> None:
+        """Take over such vectors."""
+        self.done = sum(self.sizes[:last])
+        self.vectors[:, sum(self.sizes[:first]) : self.done] = state["vectors"]
+
+    def model(self) -> Procrustes:
         """Return one model of all segments, its relations solved once more, in float64."""
-        settings, graph, done = self.settings, self.graph, 0
-        for trainer in trainers:
-            for block in trainer.blocks:
-                segments = len(block.vectors)
-                self.vectors[:, done : done + segments] = self.triples.in_graph_order(spherise(block.vectors))
-                done += segments
-            del trainer, block  # before the next is trained
-        vectors = self.vectors[:, :done]
+        settings, graph, vectors = self.settings, self.graph, self.vectors[:, : self.done]
         rotations, translations = restore_relations(vectors, graph, settings.translate, settings.workers)
         return Procrustes(graph.entities, graph.relations, vectors, rotations, translations)
 

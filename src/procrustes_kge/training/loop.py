@@ -1,10 +1,11 @@
 """The one training loop: epochs, validation, stopping, divergence, memory and interrupts, for every method alike.
 
-    method(graph, settings) ─parts→ pilot: train, validate ─epochs→ other parts: train as long ─trainers→ join → model
+    method(graph, settings) ─parts→ pilot: train, validate ─epochs→ other parts: train as long ─add→ model
 
 A method cuts its work into parts, each trained through all its epochs before the next begins: blocks of segments (full
 batch), groups of numbers (contrastive), or the whole model (baselines). The first part is the pilot: it alone is ranked
-on validation triples, and it chooses the number of epochs for all.
+on validation triples, and it chooses the number of epochs for all. After an epoch, what is needed to go on from there
+may be kept; a training that goes on ends where one that was never stopped ends, to the last bit.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import takewhile
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, runtime_checkable
 
@@ -30,8 +31,9 @@ from procrustes_kge.system.memory import explain_out_of_memory
 from procrustes_kge.system.precision import deterministic_algorithms
 from procrustes_kge.system.process import give_back
 from procrustes_kge.system.threads import over_cores
+from procrustes_kge.training.checkpoints import Added, Checkpoints, Facts, InTraining, Stopped
 from procrustes_kge.training.schedule import Schedule
-from procrustes_kge.training.state import State, copied
+from procrustes_kge.training.state import State, copied, merged, part_of
 from procrustes_kge.training.timekeeping import Change, Timekeeper, spoken_changes
 from procrustes_kge.words import counted
 
@@ -87,8 +89,17 @@ class Training(Protocol[PartModel]):
     def trainer(self, part: int) -> Trainer[PartModel]:
         """Return an untrained trainer of a part."""
 
-    def join(self, trainers: Iterator[Any]) -> PartModel:
-        """Return one model of parts that are trained when they are asked for; perhaps not of all."""
+    def add(self, trainer: Any) -> None:
+        """Take over what the next part has learned; its trainer is let go."""
+
+    def added(self, first: int, last: int) -> State:
+        """Return what parts have added, from the first to before the last; asked between parts."""
+
+    def restore(self, first: int, last: int, state: State) -> None:
+        """Take over what parts had added, as `added` returned it."""
+
+    def model(self) -> PartModel:
+        """Return one model of all that was added; perhaps not of all parts."""
 
     def of_parts(self, parts: int) -> Schedule:
         """Return the settings of a training that has the first parts alone."""
@@ -114,6 +125,15 @@ class Learned(Generic[LearnedModel]):
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """The epochs that a pilot chose, its learning curve, and the seconds it took."""
+
+    epochs: int
+    curve: tuple[Point, ...]
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Progress:
     """The progress of training: `done` of at most `total` units of work; a unit is one epoch of a part of size 1."""
 
@@ -133,16 +153,18 @@ def run(
     graph: Graph,
     settings: Learnable,
     report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Learned[Model]:
     """Train with a method on the graph's training triples, and return the model and how it was trained.
 
     Unless `patience` is 0, the weights of the best epoch by validation are kept. `report` is called with a `Progress`
-    after every epoch of every part, by one thread at a time.
+    after every epoch of every part, by one thread at a time. `checkpoints` keep what is needed to go on; what they have
+    kept of this training, with these settings, is where it goes on.
     """
     check_trainable(graph)
     with at_work(graph, settings) as device:
         clock = Timekeeper(settings)  # before anything is set up, which takes time too
-        return _Loop(method(graph, settings, device), graph, settings, clock, report).run()
+        return _Loop(method(graph, settings, device), graph, settings, clock, report, checkpoints).run()
 
 
 def choose_epochs(
@@ -150,16 +172,19 @@ def choose_epochs(
     graph: Graph,
     settings: Learnable,
     report: Report | None = None,
-) -> tuple[int, tuple[Point, ...]]:
+    checkpoints: Checkpoints | None = None,
+) -> Chosen:
     """Return the number of epochs that the pilot chooses, and its learning curve; train no other part."""
     with at_work(graph, settings) as device:
         clock = Timekeeper(settings)
-        loop = _Loop(method(graph, settings, device), graph, settings, clock, report)
-        try:
-            loop.pilot()
-        except DivergedError as error:  # nothing of it is kept
-            raise InputError(str(error)) from None
-        return loop.epochs, tuple(loop.curve)
+        loop = _Loop(method(graph, settings, device), graph, settings, clock, report, checkpoints, "choosing")
+        if not loop.over:
+            try:
+                loop.pilot()
+            except DivergedError as error:  # nothing of it is kept
+                raise InputError(str(error)) from None
+            loop.checkpoints.note("choosing", loop.facts() | {"over": True})
+        return Chosen(loop.epochs, tuple(loop.curve), clock.spent())
 
 
 @contextmanager
@@ -196,20 +221,39 @@ class _Loop(Generic[Model]):
     """One call of `run`: how far it has come, and what was best."""
 
     def __init__(
-        self, training: Training[Model], graph: Graph, schedule: Schedule, clock: Timekeeper, report: Report | None
+        self,
+        training: Training[Model],
+        graph: Graph,
+        schedule: Schedule,
+        clock: Timekeeper,
+        report: Report | None = None,
+        checkpoints: Checkpoints | None = None,
+        stage: str = "training",
     ) -> None:
         self.training, self.graph, self.schedule, self.clock, self.report = training, graph, schedule, clock, report
-        self.epochs, self.done = schedule.epochs, 0
+        self.checkpoints, self.stage = checkpoints or Checkpoints(), stage
+        self.epochs, self.done, self.added, self.over = schedule.epochs, 0, 0, False
         self.curve = list[Point]()
         self.loss: float | None = None
         self.valid_mrr: float | None = None
-        self.lock, self.stopped, self.late = threading.Lock(), threading.Event(), threading.Event()
+        self.lock, self.keeping = threading.Lock(), threading.Lock()
+        self.stopped, self.late = threading.Event(), threading.Event()
+        self.kept = self.checkpoints.kept(stage, graph, schedule)
+        if self.kept is not None:
+            self.go_on(self.kept.facts)
+        self.kept_until = self.added  # parts: what these have added is kept
 
     def run(self) -> Learned[Model]:
         """Train all parts and join them."""
         try:
-            parts = _UntilDiverged(self.trained())
-            model = self.training.join(parts)
+            for first, last, state in self.kept.added if self.kept is not None else ():
+                self.training.restore(first, last, state())
+            parts = _UntilDiverged(self.trained(), self.added)
+            for trainer in parts:
+                self.training.add(trainer)
+                del trainer  # before the next is trained
+                self.added += 1
+            model = self.training.model()
         finally:
             self.stopped.set()  # an interrupted training does not wait for its workers to finish
         if parts.problem:
@@ -219,18 +263,20 @@ class _Loop(Generic[Model]):
 
     def trained(self) -> Iterator[Trainer[Model]]:
         """Yield the trainer of each part when it is done; the last parts are left out where there is no time."""
-        workers, others = self.training.workers, range(1, len(self.training.sizes))
-        yield self.pilot()
-        give_back()  # the pilot needed more memory than the other parts will
+        workers, others = self.training.workers, range(max(1, self.added), len(self.training.sizes))
+        if self.added == 0:
+            yield self.pilot()
+            give_back()  # the pilot needed more memory than the other parts will
         found = over_cores(self.follow, others, workers, self.stopped.set) if workers else map(self.follow, others)
         yield from takewhile(lambda trainer: trainer is not None, found)
 
     def pilot(self) -> Trainer[Model]:
         """Train the first part, and let validation choose the epochs; the trainer goes back to the best."""
-        trainer, schedule, best = self.training.trainer(0), self.schedule, _Best()
+        schedule, best = self.schedule, _Best()
         chooses = schedule.patience > 0 and len(self.graph.valid) > 0
         # A part of a model peaks later than the whole, so it must gain something to move the stop.
-        margin, epoch = CLEAR_GAIN if len(self.training.sizes) > 1 else 1.0, 0
+        margin = CLEAR_GAIN if len(self.training.sizes) > 1 else 1.0
+        trainer, epoch = self.started(0, best)
         self.clock.begin(len(self.training.sizes))
         while epoch < self.epochs:
             epoch += 1
@@ -250,6 +296,7 @@ class _Loop(Generic[Model]):
             self.tell(0, epoch)
             if chooses and best.waited == schedule.patience:
                 break
+            self.keep(0, epoch, trainer, best)
         if chooses and best.state:
             trainer.restore(best.state)
             self.epochs, self.valid_mrr, self.done = best.epoch, best.mrr, 0
@@ -266,9 +313,9 @@ class _Loop(Generic[Model]):
         if self.late.is_set() or not self.clock.another_part_fits():
             self.late.set()
             return None
-        started = self.clock.now()
-        trainer, nothing = self.training.trainer(part), _Best()
-        for epoch in range(1, self.epochs + 1):
+        started, nothing = self.clock.now(), _Best()
+        trainer, had = self.started(part)
+        for epoch in range(had + 1, self.epochs + 1):
             if self.stopped.is_set():
                 break
             self.checked(trainer.epoch(), trainer, epoch, nothing, epoch == self.epochs)
@@ -278,8 +325,66 @@ class _Loop(Generic[Model]):
             if self.clock.left() < 0 and epoch < self.epochs:
                 self.late.set()
                 return None
+            self.keep(part, epoch, trainer)
         self.clock.part_done(self.clock.now() - started)
         return trainer
+
+    def started(self, part: int, best: _Best | None = None) -> tuple[Trainer[Model], int]:
+        """Return the trainer of a part, and the epochs that it has had; the pilot's best so far is restored too."""
+        trainer = self.training.trainer(part)
+        if self.kept is None or part not in self.kept.parts:
+            return trainer, 0
+        epoch, load = self.kept.parts[part]
+        state = load()
+        trainer.restore(part_of(state, "trainer"))
+        workers = [change.workers for after, change in self.clock.changes.items() if after <= epoch and change.workers]
+        if workers:
+            trainer.adjust(Change(workers=workers[-1]))
+        if best is not None:
+            best.state, known = part_of(state, "best"), self.kept.facts["best"]
+            best.mrr, best.epoch, best.waited = known["mrr"], known["epoch"], known["waited"]
+        self.tell(part, epoch, times=epoch)
+        return trainer, epoch
+
+    def keep(self, part: int, epoch: int, trainer: Trainer[Model], best: _Best | None = None) -> None:
+        """Keep what is needed to go on after an epoch of a part, if it is time to; stop there, if that is asked for."""
+        if not self.checkpoints.due(part, epoch):
+            return
+        with self.keeping:
+            last = self.added  # before what was added is asked for: meanwhile another part may be
+            first, added = self.kept_until, None
+            if last > first:
+                added = Added(first, last, lambda: self.training.added(first, last))
+            now = InTraining(epoch, lambda: merged(trainer=trainer.state(), best=best.state if best else {}))
+            self.checkpoints.put(self.stage, self.facts(best), part, now, added)
+            self.kept_until = last
+        if self.checkpoints.stopping:
+            raise Stopped
+
+    def facts(self, best: _Best | None = None) -> Facts:
+        """Return what is known of all parts; of the best epoch, while the pilot trains."""
+        known = {"mrr": best.mrr, "epoch": best.epoch, "waited": best.waited} if best else None
+        return {
+            "epochs": self.epochs,
+            "loss": self.loss,
+            "valid_mrr": self.valid_mrr,
+            "curve": [asdict(point) for point in self.curve],
+            "changes": spoken_changes(self.clock.changes),
+            "seconds": self.clock.spent(),
+            "sizes": list(self.training.sizes),
+            "added": self.added,
+            "best": known,
+        }
+
+    def go_on(self, facts: Facts) -> None:
+        """Go on from the facts that were kept."""
+        if facts["sizes"] != list(self.training.sizes):
+            raise InputError("this training was begun on another device, which has other parts; go on where it began")
+        self.epochs, self.loss, self.valid_mrr = facts["epochs"], facts["loss"], facts["valid_mrr"]
+        self.curve = [Point(**point) for point in facts["curve"]]
+        self.added, self.over = facts["added"], facts.get("over", False)
+        self.clock.go_on(facts["changes"], facts["seconds"])
+        self.done = self.epochs * sum(self.training.sizes[: self.added])
 
     def checked(
         self, loss: float | Tensor, trainer: Trainer[Model], epoch: int, best: _Best, read: bool
@@ -330,10 +435,10 @@ class _Best:
 
 
 class _UntilDiverged(Iterator[Trainer[Any]]):
-    """The trainers of the parts; where one diverges, it is the last, as it was last good, if it was."""
+    """The trainers of parts, counted; where one diverges, it is the last, as it was last good, if it was."""
 
-    def __init__(self, trainers: Iterator[Trainer[Any]]) -> None:
-        self.trainers, self.count, self.problem = trainers, 0, ""
+    def __init__(self, trainers: Iterator[Trainer[Any]], count: int = 0) -> None:
+        self.trainers, self.count, self.problem = trainers, count, ""
 
     def __next__(self) -> Trainer[Any]:
         if self.problem:

@@ -19,6 +19,7 @@ from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.contrastive import Contrastive
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import learn_full_batch
@@ -247,25 +248,33 @@ def settings_of(method: str, values: Any) -> Settings:
 
 
 @overload
-def learn(graph: Graph, settings: OwnSettings, report: Report | None = None) -> Procrustes: ...
+def learn(
+    graph: Graph, settings: OwnSettings, report: Report | None = None, checkpoints: Checkpoints | None = None
+) -> Procrustes: ...
 
 
 @overload
-def learn(graph: Graph, settings: TrainSettings, report: Report | None = None) -> TrainedBaseline: ...
+def learn(
+    graph: Graph, settings: TrainSettings, report: Report | None = None, checkpoints: Checkpoints | None = None
+) -> TrainedBaseline: ...
 
 
-def learn(graph: Graph, settings: Settings, report: Report | None = None) -> Procrustes | TrainedBaseline:
+def learn(
+    graph: Graph, settings: Settings, report: Report | None = None, checkpoints: Checkpoints | None = None
+) -> Procrustes | TrainedBaseline:
     """Train with these settings, by the method they belong to, and return the model.
 
-    `report` is called with a `Progress` after every epoch.
+    `report` is called with a `Progress` after every epoch. `checkpoints` keep what is needed to go on after a stop.
     """
-    return learned(graph, settings, report).model
+    return learned(graph, settings, report, checkpoints).model
 
 
-def learned(graph: Graph, settings: Settings, report: Report | None = None) -> Learned[Procrustes | TrainedBaseline]:
+def learned(
+    graph: Graph, settings: Settings, report: Report | None = None, checkpoints: Checkpoints | None = None
+) -> Learned[Procrustes | TrainedBaseline]:
     """Do the same, and return the epochs and the learning curve with the model."""
     if isinstance(settings, TrainSettings):
-        return run(Supervised, graph, settings, report)
+        return run(Supervised, graph, settings, report, checkpoints)
     if isinstance(settings, ContrastSettings):
-        return run(Contrastive, graph, settings, report)
-    return learn_full_batch(graph, settings, report)
+        return run(Contrastive, graph, settings, report, checkpoints)
+    return learn_full_batch(graph, settings, report, checkpoints)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -25,6 +25,7 @@ from procrustes_kge.models.baselines import build
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.system.precision import exact_products, rough_products
+from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.loop import Report, run
 from procrustes_kge.training.query_loss import QueryLoss
 from procrustes_kge.training.state import Remembering, State, copied, copy_into, merged, part_of
@@ -35,13 +36,18 @@ from procrustes_kge.words import counted
 BATCH_SCORES = 2**27  # of a batch; what is computed from them takes several times as much
 
 
-def train(graph: Graph, settings: TrainSettings | None = None, report: Report | None = None) -> TrainedBaseline:
+def train(
+    graph: Graph,
+    settings: TrainSettings | None = None,
+    report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> TrainedBaseline:
     """Train a baseline on the graph's training triples and return the model.
 
     The weights of the epoch with the best validation MRR are kept, unless `patience` is 0 or there are no validation
     triples. `report` is called with a `Progress` after every epoch.
     """
-    return run(Supervised, graph, settings or TrainSettings(), report).model
+    return run(Supervised, graph, settings or TrainSettings(), report, checkpoints).model
 
 
 def check_negatives(graph: Graph, settings: TrainSettings) -> None:
@@ -73,11 +79,21 @@ class Supervised:
         """Return the settings: there is one part."""
         return self.settings
 
-    def join(self, trainers: Iterator[SupervisedTrainer]) -> TrainedBaseline:
-        """Return the one model, without its gradients."""
-        model = next(trainers).model()
-        model.module.zero_grad(set_to_none=True)
-        return model
+    def add(self, trainer: SupervisedTrainer) -> None:
+        """Take over the one model, without its gradients."""
+        self.learned = trainer.model()
+        self.learned.module.zero_grad(set_to_none=True)
+
+    def added(self, first: int, last: int) -> State:
+        """Return nothing: there is one part, and so no moment between parts."""
+        return {}
+
+    def restore(self, first: int, last: int, state: State) -> None:
+        """Take over nothing."""
+
+    def model(self) -> TrainedBaseline:
+        """Return the one model."""
+        return self.learned
 
 
 class SupervisedTrainer(Remembering):

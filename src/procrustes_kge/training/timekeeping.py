@@ -81,10 +81,18 @@ class Timekeeper:
         """Return the seconds that are left; infinity where time does not matter."""
         return self.started + self.seconds - self.now() if self.seconds else float("inf")
 
+    def spent(self) -> float:
+        """Return the seconds since the training began, those before it was stopped included."""
+        return self.now() - self.started
+
+    def go_on(self, changes: str, spent: float) -> None:
+        """Go on after a stop: with what was changed, and so many seconds after the beginning."""
+        self.started, self.changes = self.now() - spent, parse_changes(changes)
+
     def begin(self, parts: int) -> None:
         """Start the clock of the first epoch of a training of so many parts, when everything is set up."""
         self.begun = self.epoch_started = self.now()
-        self.in_epochs, self.paces = 0.0, deque[float](maxlen=LAST)
+        self.in_epochs, self.timed, self.paces = 0.0, 0, deque[float](maxlen=LAST)
         self.pilot_ends = self.started + self.seconds * (PILOT_SHARE if parts > 1 else 1)
 
     def epoch_begins(self) -> None:
@@ -101,9 +109,9 @@ class Timekeeper:
     def _decided(self, epoch: int, epochs: int, workers: int | None) -> Change | None:
         now = self.now()
         taken = max(now - self.epoch_started, 1e-9)
-        self.in_epochs += taken
+        self.in_epochs, self.timed = self.in_epochs + taken, self.timed + 1
         self.paces.append(taken)
-        between = (now - self.begun - self.in_epochs) / epoch
+        between = (now - self.begun - self.in_epochs) / self.timed
         pace = sum(self.paces) / len(self.paces) + max(0.0, between)
         fewer, more = (
             min(self.most, epoch + max(0, int((self.pilot_ends - now) / (slack * pace))))

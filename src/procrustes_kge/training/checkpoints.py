@@ -1,0 +1,68 @@
+"""What a training needs to go on after it was stopped. The loop says what and when; another room where it is kept.
+
+A training has one stage or two: where `fit` has no validation triples, it first chooses its epochs on some that are set
+aside. Of a stage are kept its facts (epochs, learning curve, what the clock changed), what the parts that are done have
+added to the model, and the state of each part in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.training.state import State
+
+Facts = dict[str, Any]  # numbers, words, and lists of them: they are written as JSON
+
+
+class Stopped(KeyboardInterrupt):  # no error: it was asked for
+    """A training was asked to stop, and what it needs to go on is kept."""
+
+
+class Added(NamedTuple):
+    """What parts have added to the model, from the first to before the last."""
+
+    first: int
+    last: int
+    state: Callable[[], State]
+
+
+class InTraining(NamedTuple):
+    """A part in training: the epochs that it has had, and its state after them."""
+
+    epoch: int
+    state: Callable[[], State]
+
+
+@dataclass
+class Kept:
+    """What is kept of a stage."""
+
+    facts: Facts
+    added: Sequence[Added] = ()
+    parts: Mapping[int, InTraining] = field(default_factory=dict)
+
+
+class Checkpoints:
+    """Where a training keeps what it needs to go on. This one keeps nothing, and never asks to stop."""
+
+    def kept(self, stage: str, graph: Graph, settings: Any) -> Kept | None:
+        """Return what is kept of a stage, if anything; what is kept of another training is refused."""
+        return None
+
+    @property
+    def stopping(self) -> bool:
+        """Whether the training is to stop after the epoch that runs."""
+        return False
+
+    def due(self, part: int, epoch: int) -> bool:
+        """Say, after an epoch of a part, whether it is time to put what is needed to go on from here."""
+        return False
+
+    def note(self, stage: str, facts: Facts) -> None:
+        """Take it that a stage is over: of it, only these facts are needed to go on."""
+
+    def put(self, stage: str, facts: Facts, part: int, training: InTraining, added: Added | None) -> None:
+        """Keep the facts of a stage, a part in training, and what has been added since the last time."""
