@@ -8,6 +8,8 @@ import torch
 
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.runs.contents import FORMAT
+from procrustes_kge.system.sealed import seal
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import learn
@@ -59,7 +61,11 @@ def files_in(folder):
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
 
 
-# Ways to damage a folder.
+# Ways to damage a folder; after `reseal` the manifest says that it is whole.
+
+
+def reseal(folder, format=FORMAT, kind="run"):
+    seal(folder, kind, format)
 
 
 def edit_settings(**changes):
@@ -106,6 +112,17 @@ def drop_last_line(file):
     def edit(folder):
         lines = (folder / file).read_text().splitlines(keepends=True)
         (folder / file).write_text("".join(lines[:-1]))
+
+    return edit
+
+
+def edit_names(file, names):
+    """Replace lines, by number."""
+
+    def edit(folder):
+        lines = (folder / file).read_text().splitlines()
+        lines = [names.get(number, line) for number, line in enumerate(lines)]
+        (folder / file).write_text("".join(f"{line}\n" for line in lines))
 
     return edit
 

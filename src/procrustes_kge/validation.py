@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from math import isfinite
 from types import UnionType
@@ -12,6 +12,18 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.words import either, unknown
 
 MOST = 10**18  # of a whole number: PyTorch takes no size over 64 bits
+
+
+_KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def check_types(kind: type, values: Mapping[str, Any]) -> None:
+    """Refuse values, as a file may hold them, that are of another type than the field of their name."""
+    for name, hint in get_type_hints(kind).items():
+        if name in values and hint in _KINDS:
+            value = values[name]
+            if type(value) is not hint and not (hint is float and type(value) is int):
+                raise InputError(f"{spoken(name)} {value!r:.60}, expected {_KINDS[hint]}")
 
 
 def check_choices(settings: Any) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from commands import FIGURES, SIDES
 from procrustes_kge.cli import main
+from procrustes_kge.runs import store
 from procrustes_kge.runs.store import load_run, save, update_report
-from procrustes_kge.system import files
 
 
 def test_evaluating_repeats_the_figures_of_the_report(procrustes, run):
@@ -66,7 +66,7 @@ def test_a_run_that_cannot_be_written_is_ranked_all_the_same(run, monkeypatch, c
     def refused(*_):
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr(files, "write_json", refused)
+    monkeypatch.setattr(store, "write_json", refused)
     with pytest.raises(SystemExit) as ended:
         main(["evaluate", str(run), "--device", "cpu"])
     output = capsys.readouterr()

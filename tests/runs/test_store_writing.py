@@ -10,14 +10,15 @@ import safetensors.torch
 
 from folders import FIT, files_in, learned, model_of, same_model
 from procrustes_kge.errors import InputError
-from procrustes_kge.runs import store
+from procrustes_kge.runs import contents, store
 from procrustes_kge.runs.export import EXPORTS, export
 from procrustes_kge.runs.store import check_target, load, load_run, save, update_report
-from procrustes_kge.system import files
+from procrustes_kge.system import durable
+from procrustes_kge.system.sealed import MANIFEST
 
 
 def break_names(monkeypatch, error):
-    monkeypatch.setattr(store, "write_names", lambda *_: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(contents, "write_names", lambda *_: (_ for _ in ()).throw(error))
 
 
 def break_triples(monkeypatch, error):
@@ -41,6 +42,7 @@ def break_last_step(monkeypatch, error):
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", broken)
+    monkeypatch.setattr(durable, "exchange", lambda *_: False)
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt("stop")], ids=str)
@@ -84,7 +86,7 @@ def test_an_old_run_is_replaced_and_nothing_of_it_stays(folder):
     save(model, folder)
     assert same_model(load(folder), model)
     names = {file.name for file in folder.iterdir()}
-    assert names == {"settings.json", "model.safetensors", "entities.txt", "relations.txt", "report.json"}
+    assert names == {"settings.json", "model.safetensors", "entities.txt", "relations.txt", "report.json", MANIFEST}
     assert [each.name for each in folder.parent.iterdir()] == ["one"]
 
 
@@ -152,14 +154,14 @@ def test_a_report_is_changed_entry_by_entry_and_nothing_else_is(folder):
     assert load_run(folder).report["metrics"] == {**metrics, "valid": {"mrr": 0.5}}
     assert load_run(folder).report["notes"] == []
     after = files_in(folder)
-    assert {name for name in after if before.get(name) != after[name]} == {"report.json"}
+    assert {name for name in after if before.get(name) != after[name]} == {"report.json", MANIFEST}
     check_target(folder)  # still a run folder, and nothing else
 
 
 def test_a_report_that_cannot_be_written_stays_as_it_was(folder, monkeypatch):
     before = files_in(folder)
-    monkeypatch.setattr(files, "write_json", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(InputError, match=r"report\.json: cannot be written \(No space left on device\)"):
+    monkeypatch.setattr(store, "write_json", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    with pytest.raises(InputError, match=r"one: cannot be written \(No space left on device\)"):
         update_report(folder, epochs=7)
     assert files_in(folder) == before
 
@@ -168,7 +170,7 @@ def test_what_has_no_report_is_refused(folder, tmp_path):
     with pytest.raises(InputError, match=r"its report cannot be read .* give a folder that `save` wrote"):
         update_report(tmp_path, epochs=7)
     (folder / "report.json").write_text("[]")
-    with pytest.raises(InputError, match=r"its report cannot be read .report.json holds a list, expected an object"):
+    with pytest.raises(InputError, match=r"its report cannot be read .report.json has 2 bytes, expected 152"):
         update_report(folder, epochs=7)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.baselines.trained import TrainedBaseline
+from procrustes_kge.runs.contents import FILES
 from procrustes_kge.runs.experiment import Model
-from procrustes_kge.runs.store import FILES
 from procrustes_kge.system.extras import package
 from procrustes_kge.system.files import explain_write_errors, scratch_folder, write_names
 from procrustes_kge.system.written import put_in_place

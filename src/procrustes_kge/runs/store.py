@@ -1,49 +1,69 @@
 """A run folder: everything that ranking and predicting need, in open formats, written whole or not at all.
 
-settings.json        format version, kind of model, method and its settings
-model.safetensors    vectors, rotations (may be left out), translations, scales; of a baseline, what its module holds
-entities.txt         a name per line, in row order; relations.txt likewise
-labels.json          readable names of entities, where there are any; relation_labels.json likewise
-triples.safetensors  train, valid and test as ids
-report.json          dataset, settings, metrics, learning curve, footprint, versions
+`contents` says what is in it. Its manifest is written last, and every file is compared with it as it is read.
 """
 
 import difflib
-import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import safetensors.torch
 import torch
-from torch import Tensor
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
-from procrustes_kge.models.baselines import BASELINES, baseline, build
+from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes, both_ways
-from procrustes_kge.runs.experiment import Model, Run, method_name
+from procrustes_kge.runs.contents import (
+    FILES,
+    FORMAT,
+    MIGRATIONS,
+    MODEL,
+    REPORT,
+    SETTINGS,
+    check,
+    contents_of,
+    read,
+    run_of,
+    write,
+)
+from procrustes_kge.runs.experiment import Model, Run
 from procrustes_kge.runs.saved import SavedRun
+from procrustes_kge.system.durable import locked, put_folder
 from procrustes_kge.system.files import (
     explain_write_errors,
     nearest_folder,
-    read_json,
-    read_names,
+    parsed_json,
     scratch_folder,
+    stale_scratch,
     write_json,
-    write_json_atomically,
-    write_names,
+)
+from procrustes_kge.system.memory import is_out_of_memory
+from procrustes_kge.system.sealed import (
+    MANIFEST,
+    DamagedError,
+    Manifest,
+    Sealed,
+    open_plain,
+    read_manifest,
+    replace,
+    seal,
+    stamp,
 )
 from procrustes_kge.system.written import RECORD
-from procrustes_kge.training.contrastive_settings import ContrastSettings
-from procrustes_kge.training.recipes import METHODS, Settings, settings_of, values_of
-from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
+from procrustes_kge.training.recipes import Settings
 
-FORMAT = 4
-FILES = {"settings.json", "labels.json", "relation_labels.json", "report.json", "entities.txt", "relations.txt"}
-FILES |= {"model.safetensors", "triples.safetensors", RECORD}  # the last of what was exported here
+Result = TypeVar("Result")
+
+KIND = "run"
+LARGEST_SETTINGS = 2**16  # bytes; they have two thousand
+PATIENCE = 10.0  # seconds that an addition to a report waits for another
+PAUSES = (0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # seconds, before a folder that is being replaced is read again
+SHORT = 0.003
+LONGEST_REASON = 300  # characters
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, RuntimeError, ArithmeticError)  # what damaged contents raise
 
 
 def save(
@@ -62,6 +82,75 @@ def save(
     """
     check_target(folder)
     target = Path(folder).resolve()
+    _check_belongs(model, graph, settings, relations)
+    contents = contents_of(Run(model, graph, settings, dict(report or {})), relations)
+    try:
+        check(contents)
+    except ValueError as error:
+        raise InputError(
+            f"{folder}: not saved, since it could not be loaded ({_spoken(error)}); correct it first"
+        ) from error
+    # Written beside its target and exchanged with what is there: a run folder is there whole or not at all.
+    with explain_write_errors(target), locked(target), scratch_folder(target) as scratch:
+        fresh = scratch / "fresh"
+        fresh.mkdir()
+        write(contents, fresh)
+        seal(fresh, KIND, FORMAT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        put_folder(fresh, target)
+
+
+def update_report(folder: str | Path, **changes: Any) -> None:
+    """Change entries of a saved run's report; those of a mapping, as of the metrics, join what it holds already."""
+    target = Path(folder)
+    with explain_write_errors(target / REPORT), locked(target, PATIENCE):
+        try:
+            report = parsed_json(_sealed(target, verify=True).read(REPORT), REPORT)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{folder}: its report cannot be read ({_spoken(error)}); give a folder that `save` wrote"
+            ) from error
+        for name, change in changes.items():
+            held = report.get(name)
+            report[name] = {**held, **change} if isinstance(held, dict) and isinstance(change, Mapping) else change
+        replace(target, REPORT, lambda path: write_json(path, report))
+
+
+def check_target(folder: str | Path) -> None:
+    """Refuse a place where no run folder can be written, before any work is done."""
+    target = Path(folder)
+    with explain_write_errors(target):
+        if problem := _problem(target):
+            raise InputError(f"{target}: {problem}; choose another --out")
+    try:
+        with scratch_folder(target.resolve()):  # permissions do not say all
+            pass
+    except InputError as error:
+        parent = nearest_folder(target)
+        raise InputError(f"{target}: {parent} is not a folder that can be written to; choose another --out") from error
+
+
+def _problem(target: Path) -> str | None:
+    if target.exists() or target.is_symlink():
+        if not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
+            return "exists and is not a run folder, so it is not overwritten"
+        if guests := sorted(file.name for file in target.iterdir() if file.name not in FILES):
+            return f"holds {guests[0]} too, which replacing it would delete"
+        if Path.cwd().is_relative_to(target.resolve()):
+            return "you are inside this folder, so it is not replaced"
+    return None
+
+
+def _is_run(folder: Path) -> bool:
+    """Say whether a folder is a run, of any format, whole or damaged."""
+    try:
+        return read_manifest(folder).kind == KIND
+    except (OSError, DamagedError):
+        return all((folder / name).is_file() for name in (SETTINGS, MODEL))
+
+
+def _check_belongs(model: Model, graph: Graph | None, settings: Settings | None, relations: bool) -> None:
+    """Refuse a graph or settings that are not those of the model, or relations left out that do not follow."""
     if not relations and graph is None:
         raise InputError("a model saved without its relations needs the graph they are computed from")
     if isinstance(model, TrainedBaseline):
@@ -75,191 +164,10 @@ def save(
         raise InputError(
             f"the graph {graph.name} has other names than the model; save it with the graph it was trained on"
         )
-    # Written beside its target and renamed: a run folder is there whole or not at all.
-    with scratch_folder(target) as scratch:
-        fresh, old = scratch / "fresh", scratch / "old"
-        fresh.mkdir()
-        _write(fresh, Run(model, graph, settings, dict(report or {})), relations)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            if target.exists():
-                target.rename(old)
-            fresh.rename(target)
-        except BaseException:
-            if old.exists() and not target.exists():
-                old.rename(target)
-            raise
-
-
-def update_report(folder: str | Path, **changes: Any) -> None:
-    """Change entries of a saved run's report; those of a mapping, as of the metrics, join what it holds already."""
-    file = Path(folder, "report.json")
-    try:
-        report = read_json(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder}: its report cannot be read ({error}); give a folder that `save` wrote") from error
-    for name, change in changes.items():
-        held = report.get(name)
-        report[name] = {**held, **change} if isinstance(held, dict) and isinstance(change, Mapping) else change
-    write_json_atomically(file, report)
-
-
-def check_target(folder: str | Path) -> None:
-    """Refuse a place where no run folder can be written, before any work is done."""
-    target = Path(folder)
-    with explain_write_errors(target):
-        if problem := _problem(target):
-            raise InputError(f"{target}: {problem}; choose another --out")
-
-
-def _problem(target: Path) -> str | None:
-    if target.exists() or target.is_symlink():
-        is_run = all((target / name).is_file() for name in ("settings.json", "model.safetensors"))
-        if not (target.is_dir() and (is_run or not any(target.iterdir()))):
-            return "exists and is not a run folder, so it is not overwritten"
-        if guests := sorted(file.name for file in target.iterdir() if file.name not in FILES):
-            return f"holds {guests[0]} too, which replacing it would delete"
-        if Path.cwd().is_relative_to(target.resolve()):
-            return "you are inside this folder, so it is not replaced"
-    parent = nearest_folder(target)
-    try:
-        tempfile.TemporaryDirectory(dir=parent).cleanup()  # permissions do not say all
-    except OSError:
-        return f"{parent} is not a folder that can be written to"
-    return None
 
 
 def _names(named: Graph | Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return named.entities.names, named.relations.names
-
-
-def _write(folder: Path, run: Run, relations: bool) -> None:
-    model, graph, settings = run.model, run.graph, run.settings
-    about = {
-        "format": FORMAT,
-        "model": model.name if isinstance(model, TrainedBaseline) else "procrustes",
-        "graph": graph.name if graph else None,
-        "translate": isinstance(model, Procrustes) and model.translations is not None,
-        "scale": isinstance(model, Procrustes) and model.scales is not None,
-        "method": method_name(settings) if settings else None,
-        "settings": values_of(settings) if settings else None,
-        "options": asdict(model.options) if isinstance(model, TrainedBaseline) else None,
-    }
-    left_out = set() if relations else {"rotations"}
-    if not relations and about["method"] in (None, "fit"):
-        left_out.add("translations")  # these follow from the entities as well
-    tables = model.module.state_dict() if isinstance(model, TrainedBaseline) else model.tables()
-    tensors = {name: table.cpu().contiguous() for name, table in tables.items() if name not in left_out}
-    _save_tensors(tensors, folder / "model.safetensors")
-    write_json(folder / "settings.json", about)
-    write_json(folder / "report.json", run.report)
-    write_names(folder / "entities.txt", model.entities)
-    write_names(folder / "relations.txt", model.relations)
-    for name, names in (("labels.json", model.entities), ("relation_labels.json", model.relations)):
-        if names.labels:
-            write_json(folder / name, names.labels)
-    if graph is not None:
-        # Copied, since no two may share memory.
-        triples = {split: graph.split(split).clone(memory_format=torch.contiguous_format) for split in SPLITS}
-        _save_tensors(triples, folder / "triples.safetensors")
-    for file in folder.glob("*.safetensors"):  # written readable by their owner alone
-        file.chmod((folder / "settings.json").stat().st_mode)
-
-
-def _save_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write tensors; a failure is an OSError, as for any other file."""
-    try:
-        safetensors.torch.save_file(tensors, path)
-    except safetensors.SafetensorError as error:
-        raise OSError(str(error)) from error
-
-
-def load(folder: str | Path) -> Model:
-    """Return the model of a run folder."""
-    return load_run(folder).model
-
-
-def load_run(folder: str | Path) -> SavedRun:
-    """Return everything in a run folder: model, graph, settings and report.
-
-    A folder that is missing, damaged or of another version is an `InputError`.
-    """
-    source = Path(folder)
-    if not source.is_dir():
-        beside = [each.name for each in source.parent.iterdir() if each.is_dir()] if source.parent.is_dir() else []
-        near = (source.parent / name for name in difflib.get_close_matches(source.name, beside))
-        others = [each for each in (Path("runs", source.name), *near) if (each / "settings.json").is_file()]
-        hint = f"did you mean {others[0]}?" if others else "`procrustes train` makes one"
-        raise InputError(f"{source}: no such run folder; {hint}")
-    if not (source / "settings.json").is_file():
-        raise InputError(f"{source}: not a run folder, it has no settings.json; give one that `procrustes train` wrote")
-    try:
-        about = read_json(source / "settings.json")
-        if about.get("format") == FORMAT and about.get("model") in ("procrustes", *BASELINES):
-            run = _read(source, about)
-            return SavedRun(run.model, run.graph, run.settings, run.report, source)
-    except (OSError, safetensors.SafetensorError, ValueError, KeyError, TypeError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise InputError(f"{source}: damaged or truncated ({reason}); train again or restore it from a copy") from error
-    seen = f"format {about.get('format')} of model {about.get('model')!r}"
-    known = "'procrustes' or a baseline"
-    raise InputError(f"{source}: written in {seen}, this version reads format {FORMAT} of {known}; train again")
-
-
-def _read(source: Path, about: dict[str, Any]) -> Run:
-    files = (source / "labels.json", source / "relation_labels.json")
-    labels, relation_labels = (read_json(file) if file.exists() else None for file in files)
-    entities = Vocabulary(read_names(source / "entities.txt"), "entity", labels)
-    relations = Vocabulary(read_names(source / "relations.txt"), "relation", relation_labels)
-    # Copied, since the file aligns them as no allocator does, and a product may round by its alignment.
-    loaded = safetensors.torch.load_file(source / "model.safetensors")
-    tensors = {name: tensor.clone() for name, tensor in loaded.items()}
-    if about["model"] == "procrustes":
-        _check_tables(tensors, len(entities), len(relations))
-    graph = None
-    if (source / "triples.safetensors").exists():
-        triples = safetensors.torch.load_file(source / "triples.safetensors")
-        train, valid, test = (triples[split] for split in SPLITS)
-        _check_ids(triples, len(entities), len(relations))
-        graph = Graph(about["graph"], entities, relations, train, valid, test)
-    method, values = about["method"], about["settings"]
-    if (method is None) != (values is None) or method not in (None, *METHODS):
-        raise ValueError(f"settings.json has a method {method!r}, which this version does not know")
-    settings, report = settings_of(method, values) if method else None, read_json(source / "report.json")
-    names = graph or Graph("", entities, relations, *(torch.empty(0, 3, dtype=torch.int64),) * 3)
-    if about["model"] in BASELINES:
-        return Run(_read_baseline(tensors, about, names), graph, settings, report)
-    if graph is None and "rotations" not in tensors:
-        raise ValueError("both the relations and the triples to compute them from are missing")
-    return Run(_read_procrustes(tensors, about, names, settings), graph, settings, report)
-
-
-def _read_baseline(tensors: dict[str, Tensor], about: dict[str, Any], graph: Graph) -> TrainedBaseline:
-    name, options = about["model"], baseline(about["model"]).Options(**about["options"])
-    module = build(name, graph, options)
-    try:
-        module.load_state_dict(tensors)
-    except RuntimeError as error:  # PyTorch's word for tables that are missing or do not fit
-        raise ValueError(" ".join(str(error).split())) from None
-    return TrainedBaseline(name, options, graph.entities, graph.relations, module.eval())
-
-
-def _read_procrustes(
-    tensors: dict[str, Tensor], about: dict[str, Any], graph: Graph, settings: Settings | None
-) -> Procrustes:
-    """Return our model; relations that were left out are computed from the entities and the training triples."""
-    vectors, rotations, translations = tensors["vectors"], tensors.get("rotations"), None
-    scales = tensors["scales"] if about["scale"] else None
-    if about["translate"] and (rotations is not None or isinstance(settings, ContrastSettings)):
-        translations = tensors["translations"]
-    if rotations is None:
-        if not isinstance(settings, ContrastSettings):
-            rotations, translations = restore_relations(vectors, graph, about["translate"])
-        elif settings.relations == "step":
-            rotations = restore_contrasted_relations(vectors, graph, settings.groups, translations, scales)
-        else:  # by Eq. 3 too, of vectors that were not translated; its own b are kept
-            rotations, _ = restore_relations(vectors, graph, translate=False)
-    return Procrustes(graph.entities, graph.relations, vectors, rotations, translations, scales)
 
 
 def _follows_from_vectors(model: Procrustes) -> bool:
@@ -273,26 +181,130 @@ def _follows_from_vectors(model: Procrustes) -> bool:
     return torch.allclose(backwards, model.translations, atol=1e-4)
 
 
-def _check_tables(tensors: Mapping[str, Tensor], entities: int, relations: int) -> None:
-    """Refuse tables that do not fit the names or each other."""
-    segments, width = tensors["vectors"].shape[1:] if tensors["vectors"].ndim == 3 else (1, 1)
-    expected = {
-        "vectors": (entities, segments, width),
-        "rotations": (relations, segments, width, width),
-        "translations": (2 * relations, segments, width),
-        "scales": (2 * relations, segments, width),
-    }
-    for name, shape in expected.items():
-        if name in tensors and tuple(tensors[name].shape) != shape:
-            seen = f"{name} of shape {tuple(tensors[name].shape)}, expected {shape}"
-            raise ValueError(f"{seen} for {entities:,} names of entities and {relations:,} of relations")
+def load(folder: str | Path, verify: bool = True) -> Model:
+    """Return the model of a run folder."""
+    return load_run(folder, verify).model
 
 
-def _check_ids(splits: Mapping[str, Tensor], entities: int, relations: int) -> None:
-    """Refuse triples of ids that have no name."""
-    names = torch.tensor([entities, relations, entities])
-    for split, triples in splits.items():
-        if triples.ndim != 2 or triples.shape[1] != 3:
-            raise ValueError(f"{split} triples of shape {tuple(triples.shape)}, expected three columns")
-        if bool(((triples < 0) | (triples >= names)).any()):
-            raise ValueError(f"{split} triples with ids that have no name")
+def load_run(folder: str | Path, verify: bool = True) -> SavedRun:
+    """Return everything in a run folder: model, graph, settings and report.
+
+    A folder that is missing, damaged or of another version is an `InputError`. With `verify=False`, files are not
+    compared with their checksums. A folder that is replaced meanwhile is read again: it is one run or the other.
+    """
+    return _steadily(Path(folder), lambda source: _loaded(source, verify), sure=verify)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an examination of a run folder has found."""
+
+    manifest: Manifest
+    problems: Mapping[str, str]  # by file; by the name of the folder, where whole files do not make a run
+    others: Sequence[str]  # files that are no part of the run
+    scratch: Sequence[Path]  # what saves that were killed have left beside it
+
+
+def examine(folder: str | Path) -> Verdict:
+    """Compare every file of a run folder with the manifest; where all are whole, load the run as well."""
+    return _steadily(Path(folder), _examined)
+
+
+def _loaded(source: Path, verify: bool = True) -> SavedRun:
+    sealed = _sealed(source, verify)
+    try:
+        run = run_of(read(sealed))
+    except UNREADABLE as error:
+        if is_out_of_memory(error):
+            raise
+        raise _damaged(source, error) from error
+    return SavedRun(run.model, run.graph, run.settings, run.report, source)
+
+
+def _examined(source: Path) -> Verdict:
+    sealed = _sealed(source)
+    problems = sealed.problems()
+    if not problems:
+        try:
+            _loaded(source)
+        except InputError as error:
+            problems = {source.name: str(error)}
+    ours = {*sealed.manifest.files, MANIFEST, RECORD}
+    others = sorted(each.name for each in source.iterdir() if each.name not in ours)
+    return Verdict(sealed.manifest, problems, others, stale_scratch(source.resolve()))
+
+
+def _steadily(source: Path, work: Callable[[Path], Result], sure: bool = True) -> Result:
+    """Return work(source), done while nobody replaced the folder; unless it is `sure` of that itself when it succeeds.
+
+    Where folders cannot be exchanged there is a moment without any: one that is missing is looked for again.
+    """
+    for pause in PAUSES:
+        time.sleep(pause)
+        before = stamp(source)
+        try:
+            result = work(source)
+            if sure or stamp(source) == before:
+                return result
+        except InputError:
+            if stamp(source) == before and (before is not None or pause > SHORT):
+                raise
+    raise InputError(f"{source}: is being replaced by another process again and again; try again")
+
+
+def _sealed(source: Path, verify: bool = True) -> Sealed:
+    """Open a run folder of a format that this version reads."""
+    if not source.is_dir():
+        beside = [each.name for each in source.parent.iterdir() if each.is_dir()] if source.parent.is_dir() else []
+        near = (source.parent / name for name in difflib.get_close_matches(source.name, beside))
+        others = [each for each in (Path("runs", source.name), *near) if (each / SETTINGS).is_file()]
+        hint = f"did you mean {others[0]}?" if others else "`procrustes train` makes one"
+        raise InputError(f"{source}: no such run folder; {hint}")
+    try:
+        sealed = Sealed(source, verify)
+    except FileNotFoundError as error:
+        raise _without_manifest(source) from error
+    except (OSError, ValueError) as error:
+        raise _damaged(source, error) from error
+    kind, format = sealed.manifest.kind, sealed.manifest.format
+    if kind != KIND:
+        raise InputError(f"{source}: holds a {kind}, expected a run; give a folder that `procrustes train` wrote")
+    if format > FORMAT:
+        raise InputError(f"{source}: written in format {format}, this version reads {FORMAT}; upgrade procrustes-kge")
+    if format < (oldest := min(MIGRATIONS, default=FORMAT)):
+        raise _too_old(source, format, oldest)
+    return sealed
+
+
+def _without_manifest(source: Path) -> InputError:
+    try:
+        with open_plain(source / SETTINGS) as file:
+            about = parsed_json(file.read(LARGEST_SETTINGS), SETTINGS)
+    except FileNotFoundError:
+        wanted = "give one that `procrustes train` wrote"
+        return InputError(f"{source}: not a run folder, it has no {SETTINGS}; {wanted}")
+    except (OSError, ValueError) as error:
+        return _damaged(source, error)
+    if isinstance(about.get("format"), int):
+        return _too_old(source, about["format"], min(MIGRATIONS, default=FORMAT))
+    return _damaged(source, DamagedError(f"{MANIFEST} is missing"))
+
+
+def _too_old(source: Path, format: int, oldest: int) -> InputError:
+    remedy = "train again, or open it with the version that wrote it"
+    return InputError(f"{source}: written in format {format}, this version reads formats from {oldest} on; {remedy}")
+
+
+def _damaged(source: Path, error: Exception) -> InputError:
+    return InputError(f"{source}: damaged or truncated ({_spoken(error)}); restore it from a copy or train again")
+
+
+def _spoken(error: Exception) -> str:
+    """Return an error in one short line of characters that can be printed: it may have words of a file in it."""
+    if isinstance(error, OSError) and error.filename:
+        reason = f"{Path(error.filename).name}: {error.strerror}"
+    else:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+    line = " ".join(reason.split())
+    line = line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}…"
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)

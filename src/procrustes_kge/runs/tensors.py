@@ -56,18 +56,21 @@ def write_tensors(tensors: Mapping[str, Tensor], path: Path) -> None:
 
 
 def read_tensors(folder: Sealed, name: str, check: Callable[[Specs], None] = lambda _: None) -> dict[str, Tensor]:
-    """Return the tensors of a file of a sealed folder, all of them finite.
+    """Return the tensors of a file of a sealed folder.
 
     `check` is called with what the file says of them, and raises where that is not expected, before memory is taken.
     """
     with folder.open(name) as file:
         specs = _header(file)
         check(specs)
-        tensors = {each: _read(file, spec) for each, spec in specs.items()}
-    for each, tensor in tensors.items():
-        if not _is_finite(tensor):
-            raise DamagedError(f"{name}: {each} has numbers that are not finite")
-    return tensors
+        return {each: _read(file, spec) for each, spec in specs.items()}
+
+
+def check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
+    """Refuse tensors with numbers that are infinite, or none."""
+    for name, tensor in tensors.items():
+        if tensor.is_floating_point() and tensor.numel() and not all(map(math.isfinite, tensor.aminmax())):
+            raise DamagedError(f"{where}: {name} has numbers that are not finite")
 
 
 def _header(file: Checked) -> dict[str, Spec]:
@@ -107,7 +110,3 @@ def _read(file: Checked, spec: Spec) -> Tensor:
     if spec.dtype is torch.bool and octets.numel() and octets.max() > 1:
         raise DamagedError(f"{file.name} has truth values that are neither true nor false")
     return tensor
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    return not (tensor.is_floating_point() and tensor.numel()) or all(map(math.isfinite, tensor.aminmax()))

@@ -116,8 +116,12 @@ def write_names(path: Path, names: Iterable[str]) -> None:
     path.write_text("".join(lines), encoding="utf-8", errors="surrogatepass", newline="")
 
 
-def read_names(path: Path) -> list[str]:
-    """Return the names that `write_names` wrote."""
-    with path.open(encoding="utf-8", errors="surrogatepass", newline="\n") as file:
-        lines = file.read().split("\n")[:-1]
+def names_in(text: bytes, name: str) -> list[str]:
+    """Return the names in a text that `write_names` wrote; a ValueError names the file."""
+    try:
+        *lines, end = text.decode("utf-8", "surrogatepass").split("\n")
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+    if end:
+        raise ValueError(f"{name} does not end with its last line")
     return [re.sub(r"\\[\\nr]", lambda mark: _MEANT[mark[0]], line) if "\\" in line else line for line in lines]

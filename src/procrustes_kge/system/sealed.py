@@ -79,12 +79,15 @@ def replace(folder: Path, name: str, write: Callable[[Path], None]) -> None:
             raise DamagedError(f"{name} was changed or damaged since it was written: its checksum is another")
         write(scratch / name)
         fresh = _entry_of(scratch / name)
-        for entries in ((fresh, now), (fresh,)):
+
+        def announce(*entries: Entry) -> None:
             files = {**manifest.files, name: entries}
             write_json(scratch / MANIFEST, dataclasses.replace(manifest, files=files).as_json())
             put_file(scratch / MANIFEST, folder / MANIFEST)
-            if now in entries:
-                put_file(scratch / name, folder / name)
+
+        announce(fresh, now)
+        put_file(scratch / name, folder / name)
+        announce(fresh)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -93,25 +96,39 @@ def read_manifest(folder: Path) -> Manifest:
         content = file.read(LARGEST_MANIFEST + 1)
     if len(content) > LARGEST_MANIFEST:
         raise DamagedError(f"{MANIFEST} has more than {LARGEST_MANIFEST:,} bytes")
-    found = parsed_json(content, MANIFEST)
     try:
+        found = parsed_json(content, MANIFEST)
         files = {name: _entries(entry) for name, entry in found["files"].items()}
         manifest = Manifest(found["format"], found["kind"], found["id"], files)
-        known = all(type(each) is kind for each, kind in ((manifest.format, int), (manifest.kind, str)))
-        plain = all(re.fullmatch(r"[\w.-]+", name) and name.strip(".") for name in files)
-        whole = known and plain and len(files) <= MOST_FILES and manifest.as_json() == found
     except (KeyError, TypeError, AttributeError) as error:
         raise DamagedError(f"{MANIFEST} is not a list of files with their checksums") from error
+    except ValueError as error:
+        raise DamagedError(str(error)) from error
+    known = type(manifest.format) is int and type(manifest.kind) is str
+    plain = all(re.fullmatch(r"[\w.-]+", name) and name.strip(".") for name in files)
+    whole = known and plain and len(files) <= MOST_FILES and manifest.as_json() == found
     if not whole:
         raise DamagedError(f"{MANIFEST} was changed since it was written")
     return manifest
 
 
-class Sealed:
-    """A sealed folder to read from: each file is what the manifest says, or it is `DamagedError`.
+def stamp(folder: Path) -> object:
+    """Return what changes whenever a sealed folder, or a file in it, is replaced; None where there is no folder."""
+    try:
+        place = folder.stat()
+    except OSError:
+        return None
+    try:
+        return place.st_dev, place.st_ino, read_manifest(folder)
+    except (OSError, DamagedError):
+        return place.st_dev, place.st_ino
 
-    Without `verify`, sizes are compared but checksums are not. If another save replaces the folder meanwhile, its files
-    do not fit the manifest, and `was_replaced` says so.
+
+class Sealed:
+    """A sealed folder to read from: what a file holds is what the manifest says, or a `DamagedError`.
+
+    So it is with all files of one save, even if another replaces the folder meanwhile. Without `verify`, sizes are
+    compared but checksums are not, and only an equal `stamp` before and after says that they are of one save.
     """
 
     def __init__(self, folder: Path, verify: bool = True) -> None:
@@ -152,13 +169,6 @@ class Sealed:
             except OSError as error:
                 found[name] = f"{name}: {error.strerror or error}"
         return found
-
-    def was_replaced(self) -> bool:
-        """Say whether the folder has another manifest by now, or none that can be read."""
-        try:
-            return read_manifest(self.folder) != self.manifest
-        except (OSError, DamagedError):
-            return True
 
 
 class Checked:

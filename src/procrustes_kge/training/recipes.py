@@ -27,7 +27,7 @@ from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import Learned, Report, run
 from procrustes_kge.training.supervised import Supervised, check_negatives
 from procrustes_kge.training.supervised_settings import OF_TRAINING, TrainSettings, baseline_settings, option_names
-from procrustes_kge.validation import spoken
+from procrustes_kge.validation import check_types, spoken
 from procrustes_kge.words import either, unknown
 
 OwnSettings = FitSettings | ContrastSettings  # of our own model
@@ -244,6 +244,7 @@ def settings_of(method: str, values: Any) -> Settings:
         known |= set(option_names(values.get("model", "")))
     if unknown := values.keys() - known:
         raise ValueError(f"a setting {min(unknown)!r}, which this version does not know")
+    check_types(METHODS[method], values)
     return baseline_settings(**values) if method == "train" else METHODS[method](**values)
 
 

@@ -1,0 +1,247 @@
+"""What a run folder holds: made of a run, written, read, brought to the format of today, checked, made into a run.
+
+settings.json        kind of model, method and its settings
+model.safetensors    vectors, rotations (may be left out), translations, scales; of a baseline, what its module holds
+entities.txt         a name per line, in row order; relations.txt likewise
+labels.json          readable names of entities, where there are any; relation_labels.json likewise
+triples.safetensors  train, valid and test as ids
+report.json          dataset, settings, metrics, learning curve, footprint, versions
+manifest.json        size and checksum of each of these, and the format of them all
+
+Whoever sends a run folder may have written anything into it, with checksums that fit. So nothing is built, or computed,
+from a file before it has been compared with the others.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
+from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.models.baselines.trained import TrainedBaseline
+from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.runs.experiment import Run, method_name
+from procrustes_kge.runs.rebuilding import rebuilt
+from procrustes_kge.runs.tensors import Spec, check_finite, read_tensors, write_tensors
+from procrustes_kge.system.files import names_in, parsed_json, write_json, write_names
+from procrustes_kge.system.sealed import MANIFEST, Sealed
+from procrustes_kge.system.written import RECORD
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.recipes import METHODS, settings_of, values_of
+from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
+from procrustes_kge.words import counted
+
+Contents = dict[str, Any]  # by file: an object of JSON, a list of names, or tensors by name
+
+FORMAT = 5
+MIGRATIONS: dict[
+    int, Callable[[Contents], Contents]
+] = {}  # from a format to the next; formats before 5 had no manifest
+
+SETTINGS, REPORT, MODEL, TRIPLES = "settings.json", "report.json", "model.safetensors", "triples.safetensors"
+ENTITIES, RELATIONS, LABELS, RELATION_LABELS = "entities.txt", "relations.txt", "labels.json", "relation_labels.json"
+NEEDED = {SETTINGS, REPORT, MODEL, ENTITIES, RELATIONS}
+FILES = NEEDED | {TRIPLES, LABELS, RELATION_LABELS, MANIFEST, RECORD}
+ABOUT = {
+    **{"model": str, "graph": str | None, "translate": bool, "scale": bool},
+    **{"method": str | None, "settings": dict | None, "options": dict | None},
+}
+
+
+def contents_of(run: Run, relations: bool = True) -> Contents:
+    """Return what is saved of a run; without its relations, only what they cannot be computed from."""
+    model, graph, settings = run.model, run.graph, run.settings
+    about = {
+        "model": model.name if isinstance(model, TrainedBaseline) else "procrustes",
+        "graph": graph.name if graph else None,
+        "translate": isinstance(model, Procrustes) and model.translations is not None,
+        "scale": isinstance(model, Procrustes) and model.scales is not None,
+        "method": method_name(settings) if settings else None,
+        "settings": values_of(settings) if settings else None,
+        "options": asdict(model.options) if isinstance(model, TrainedBaseline) else None,
+    }
+    left_out = set() if relations else {"rotations"}
+    if not relations and about["method"] in (None, "fit"):
+        left_out.add("translations")  # these follow from the entities as well
+    tables = model.module.state_dict() if isinstance(model, TrainedBaseline) else model.tables()
+    contents: Contents = {
+        SETTINGS: about,
+        REPORT: run.report,
+        MODEL: {name: table for name, table in tables.items() if name not in left_out},
+        ENTITIES: list(model.entities),
+        RELATIONS: list(model.relations),
+        LABELS: model.entities.labels,
+        RELATION_LABELS: model.relations.labels,
+        TRIPLES: {split: graph.split(split) for split in SPLITS} if graph else {},
+    }
+    return {name: content for name, content in contents.items() if content or name in NEEDED}
+
+
+def write(contents: Contents, folder: Path) -> None:
+    """Write each content to its file."""
+    writers: dict[str, Callable[[Path, Any], None]] = {
+        **{".json": write_json, ".txt": write_names},
+        **{".safetensors": lambda path, tensors: write_tensors(tensors, path)},
+    }
+    for name, content in contents.items():
+        writers[Path(name).suffix](folder / name, content)
+
+
+def read(folder: Sealed) -> Contents:
+    """Return the contents of a run folder, of the format of today."""
+    readers: dict[str, Callable[[str], Any]] = {
+        ".json": lambda name: parsed_json(folder.read(name), name),
+        ".txt": lambda name: names_in(folder.read(name), name),
+        ".safetensors": lambda name: read_tensors(folder, name),
+    }
+    known = (name for name in folder.manifest.files if Path(name).suffix in readers)
+    contents = {name: readers[Path(name).suffix](name) for name in known}
+    for number in range(folder.manifest.format, FORMAT):
+        contents = MIGRATIONS[number](contents)
+    return contents
+
+
+def check(contents: Contents) -> None:
+    """Refuse contents that do not belong together, or of which no model could be made."""
+    if missing := NEEDED - contents.keys():
+        raise ValueError(f"{min(missing)} is missing")
+    about, tensors = contents[SETTINGS], contents[MODEL]
+    _check_about(about)
+    _check_report(contents[REPORT])
+    sizes = []
+    for file, labels in ((ENTITIES, LABELS), (RELATIONS, RELATION_LABELS)):
+        _check_names(contents[file], contents.get(labels, {}), file, labels)
+        sizes.append(len(contents[file]))
+    check_finite(tensors, MODEL)
+    if about["model"] == "procrustes":
+        _check_tables(tensors, about, *sizes)
+    if about["graph"] is None and TRIPLES in contents:
+        raise ValueError(f"there are triples, but {SETTINGS} has no name for their graph")
+    if about["graph"] is not None and TRIPLES not in contents:
+        raise ValueError(f"{TRIPLES} is missing")
+    if TRIPLES in contents:
+        _check_triples(contents[TRIPLES], *sizes)
+    elif about["model"] == "procrustes" and "rotations" not in tensors:
+        raise ValueError("both the relations and the triples to compute them from are missing")
+
+
+def run_of(contents: Contents) -> Run:
+    """Return the run that was saved; ValueError where the contents do not belong together."""
+    check(contents)
+    about, tensors = contents[SETTINGS], contents[MODEL]
+    entities = Vocabulary(contents[ENTITIES], "entity", contents.get(LABELS))
+    relations = Vocabulary(contents[RELATIONS], "relation", contents.get(RELATION_LABELS))
+    nothing = dict.fromkeys(SPLITS, torch.empty(0, 3, dtype=torch.int64))
+    splits = contents.get(TRIPLES, nothing)
+    graph = Graph(about["graph"] or "", entities, relations, *(splits[split] for split in SPLITS))
+    # Of a baseline the model first: its settings have the same options, which are believed when the tables fit them.
+    of_baseline = rebuilt(about, graph, tensors) if about["model"] in BASELINES else None
+    settings = settings_of(about["method"], about["settings"]) if about["method"] else None
+    model = of_baseline or _procrustes(tensors, about, graph, settings)
+    return Run(model, graph if TRIPLES in contents else None, settings, contents[REPORT])
+
+
+def _procrustes(tensors: Mapping[str, Tensor], about: Mapping[str, Any], graph: Graph, settings: Any) -> Procrustes:
+    """Return our model; relations that were left out are computed from the entities and the training triples."""
+    vectors, rotations = tensors["vectors"], tensors.get("rotations")
+    translations, scales = tensors.get("translations"), tensors.get("scales")
+    if rotations is None and not isinstance(settings, ContrastSettings):
+        rotations, translations = restore_relations(vectors, graph, about["translate"])
+    elif rotations is None and settings.relations == "step":
+        if vectors.shape[1] % settings.groups:
+            raise ValueError(f"groups {settings.groups} in {SETTINGS}, but vectors of {vectors.shape[1]} segments")
+        rotations = restore_contrasted_relations(vectors, graph, settings.groups, translations, scales)
+    elif rotations is None:  # by Eq. 3 too, of vectors that were not translated; its own b are kept
+        rotations, _ = restore_relations(vectors, graph, translate=False)
+    return Procrustes(graph.entities, graph.relations, vectors, rotations, translations, scales)
+
+
+def _check_about(about: Mapping[str, Any]) -> None:
+    if strange := about.keys() ^ ABOUT.keys():
+        raise ValueError(f"{SETTINGS}: {min(strange)!r} is {'unknown' if min(strange) in about else 'missing'}")
+    for name, kind in ABOUT.items():
+        if not isinstance(about[name], kind):
+            raise ValueError(f"{SETTINGS}: {name} is {_kind(about[name])}")
+    model, method = about["model"], about["method"]
+    if model != "procrustes" and model not in BASELINES:
+        raise ValueError(f"{SETTINGS} has a model {model!r}, which this version does not know")
+    if (method is None) != (about["settings"] is None) or method not in (None, *METHODS):
+        raise ValueError(f"{SETTINGS} has a method {method!r}, which this version does not know")
+    own, given = ("fit", "contrast") if model == "procrustes" else ("train",), about["options"]
+    if method not in (None, *own) or (given is None) != (model == "procrustes"):
+        raise ValueError(f"{SETTINGS} has a model {model!r} with the method {method!r} or options of another")
+
+
+def _check_report(report: Mapping[str, Any]) -> None:
+    """Refuse figures that are none; all else in a report is for people."""
+    metrics = report.get("metrics")
+    splits = {} if metrics is None else metrics
+    if not isinstance(splits, dict) or not all(isinstance(found, dict) for found in splits.values()):
+        raise ValueError(f"{REPORT}: metrics are not figures by split")
+    for split, found in splits.items():
+        if type(found.get("mrr", 0.0)) not in (int, float):
+            raise ValueError(f"{REPORT}: the MRR of {split} is {_kind(found['mrr'])}, expected a number")
+    if not isinstance(report.get("recipe"), str | None):
+        raise ValueError(f"{REPORT}: recipe is {_kind(report['recipe'])}, expected a name")
+
+
+def _check_names(names: Sequence[str], labels: Mapping[str, Any], file: str, file_of_labels: str) -> None:
+    if not names:
+        raise ValueError(f"{file} has no names")
+    if "" in names:
+        raise ValueError(f"{file}, line {names.index('') + 1}: an empty name")
+    if len(set(names)) < len(names):
+        twice, _ = Counter(names).most_common(1)[0]
+        raise ValueError(f"{file} has the name {twice!r} twice; names are unique")
+    if not all(isinstance(label, str) for label in labels.values()):
+        raise ValueError(f"{file_of_labels} has a label that is not text")
+
+
+def _check_tables(tensors: Mapping[str, Tensor], about: Mapping[str, Any], entities: int, relations: int) -> None:
+    """Refuse tables that do not fit the names, the settings or each other."""
+    kept = {"vectors"} | ({"scales"} if about["scale"] else set())
+    translations = {"translations"} if about["translate"] else set()
+    whole = kept | {"rotations"} | translations
+    least = kept | (translations if about["method"] == "contrast" else set())
+    if tensors.keys() not in (whole, least):
+        wanted = whole if "rotations" in tensors else least
+        missing, strange = wanted - tensors.keys(), tensors.keys() - wanted
+        seen = f"{min(missing)!r} is missing" if missing else f"it has {min(strange)!r}, which {SETTINGS} does not know"
+        raise ValueError(f"{MODEL}: {seen}")
+    vectors = tensors["vectors"]
+    segments, width = vectors.shape[1:] if vectors.ndim == 3 else (1, 1)
+    shapes = {
+        "vectors": (entities, segments, width),
+        "rotations": (relations, segments, width, width),
+        "translations": (2 * relations, segments, width),
+        "scales": (2 * relations, segments, width),
+    }
+    for name in filter(tensors.__contains__, shapes):
+        found, expected = Spec(tensors[name].dtype, tuple(tensors[name].shape)), Spec(torch.float32, shapes[name])
+        if found != expected:
+            named = f"for {counted(entities, 'entity')} and {counted(relations, 'relation')}"
+            raise ValueError(f"{MODEL}: {name} are {found}, expected {expected} {named}")
+
+
+def _check_triples(splits: Mapping[str, Tensor], entities: int, relations: int) -> None:
+    """Refuse splits that are not triples of rows that have a name."""
+    if strange := splits.keys() ^ set(SPLITS):
+        raise ValueError(f"{TRIPLES}: {min(strange)!r} is {'unknown' if min(strange) in splits else 'missing'}")
+    names = torch.tensor([entities, relations, entities])
+    for split, triples in splits.items():
+        if triples.dtype != torch.int64 or triples.ndim != 2 or triples.shape[1] != 3:
+            seen = Spec(triples.dtype, tuple(triples.shape))
+            raise ValueError(f"{TRIPLES}: {split} are {seen}, expected int64 with three columns")
+        if bool(((triples < 0) | (triples >= names)).any()):
+            raise ValueError(f"{TRIPLES}: {split} has ids that have no name")
+
+
+def _kind(value: object) -> str:
+    """Return in words of what kind a value of JSON is."""
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
