@@ -28,7 +28,7 @@ from procrustes_kge.training.recipes import DEFAULT, changed, learned, recipe
 def briefly(monkeypatch):
     """Train for an epoch, whatever the settings say that are saved."""
 
-    def learn_an_epoch(watcher, graph, settings):
+    def learn_an_epoch(watcher, graph, settings, checkpoints):
         return replace(learned(graph, replace(settings, epochs=1)), settings=replace(settings, time=0.0))
 
     monkeypatch.setattr(TerminalWatcher, "learn", learn_an_epoch)

@@ -34,7 +34,7 @@ class Listing(Watcher):
     def __init__(self):
         self.events = []
 
-    def learn(self, graph, settings):
+    def learn(self, graph, settings, checkpoints=None):
         self.events.append("learn")
         return learned(graph, settings)
 

@@ -21,6 +21,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("interrupted", file=sys.stderr)
         sys.exit(interrupts.INTERRUPTED)
     finally:
-        interrupts.release()
+        interrupts.leave()
         if arguments is None:  # the process ends with its command
             interrupts.end_at_once()

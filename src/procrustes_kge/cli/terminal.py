@@ -16,6 +16,7 @@ from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.ranking import Evaluation, evaluate, figure
 from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
+from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.loop import Learned, Progress as TrainingProgress
 from procrustes_kge.training.recipes import Settings, learned
 from procrustes_kge.words import counted
@@ -59,7 +60,7 @@ class TerminalWatcher(Watcher):
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.say = say or say_unless(quiet=True)
 
-    def learn(self, graph: Graph, settings: Settings) -> Learned[Model]:
+    def learn(self, graph: Graph, settings: Settings, checkpoints: Checkpoints | None = None) -> Learned[Model]:
         """Train, with a bar that shows epochs, loss, validation MRR and the time left."""
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
         columns = TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left")
@@ -78,7 +79,7 @@ class TerminalWatcher(Watcher):
                     figures="   ".join(figures),
                 )
 
-            return learned(graph, settings, show)
+            return learned(graph, settings, show, checkpoints)
 
     def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
         """Rank a split, or as much of it as there is time for, with a bar."""

@@ -1,6 +1,5 @@
 """procrustes train: read a graph, train on it, rank the held-out triples, save a run folder."""
 
-import sys
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -8,22 +7,20 @@ from typing import Annotated, Any
 
 import typer
 
-from procrustes_kge.cli import interrupts
 from procrustes_kge.cli.app import Json, new_verb
 from procrustes_kge.cli.clock import elapsed
-from procrustes_kge.cli.repeating import repeating_command
+from procrustes_kge.cli.job import Every, carry_out, interval
 from procrustes_kge.cli.settings_flags import with_settings
-from procrustes_kge.cli.terminal import TerminalWatcher, print_json, read_with_bar, say_unless, warnings_as_notes
-from procrustes_kge.errors import DivergedError, InputError
+from procrustes_kge.cli.terminal import read_with_bar, say_unless, warnings_as_notes
+from procrustes_kge.errors import InputError
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.runs.experiment import Model, Run, learned_run, ranked
-from procrustes_kge.runs.store import check_target, save, update_report
-from procrustes_kge.system.files import read_json
-from procrustes_kge.system.footprint import Footprint, grid_intensity
+from procrustes_kge.runs.jobs import Job, remove, unfinished, write_job
+from procrustes_kge.runs.store import check_target
+from procrustes_kge.system.durable import locked
+from procrustes_kge.system.footprint import grid_intensity
 from procrustes_kge.training.budget import AIM, Plan, parse_size, parse_time, plan, spoken_time
-from procrustes_kge.training.loop import Learned
 from procrustes_kge.training.recipes import (
     DEFAULT,
     FASTEST,
@@ -84,6 +81,10 @@ def train(
     test: Annotated[float, typer.Option(help="Share of a single file set aside for testing.")] = 0.05,
     split_seed: Annotated[int, typer.Option(help="Random seed of that split, independent of --seed.")] = 0,
     grid: Grid = None,
+    checkpoint_every: Every = None,
+    anew: Annotated[
+        bool, typer.Option("--anew", help="Begin anew where an earlier training into the folder was stopped.")
+    ] = False,
     as_json: Json = False,
     *,
     changes: dict[str, Any],
@@ -100,6 +101,7 @@ def train(
     # Mistakes that do not depend on the graph are reported before it is read, or downloaded.
     grid_intensity(grid)
     as_it_is = recipe_name is not None or changes.keys() & {"dim", "epochs"}  # what was asked for is not shortened
+    every = interval(checkpoint_every)
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
     recipes = _recipes(changes.pop("model", None), recipe_name, changes)
@@ -107,22 +109,27 @@ def train(
         _check_for_a_baseline(time or memory, entities_only)
     if out is not None:
         check_target(out)
+        _check_begun(out, anew)
     reading = {"separator": separator, "header": header, "columns": columns, "labels": labels}
     source = read_with_bar(graph, **reading, valid=valid, test=test, seed=split_seed)
     folder = out or Path("runs", source.name or "graph")
     check_target(folder)
+    _check_begun(folder, anew)
     say = say_unless(as_json)
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
-    with warnings_as_notes():
+    split = {"valid": (valid, 0.05), "test": (test, 0.05), "split_seed": (split_seed, 0)}
+    options = reading | {name: value for name, (value, usual) in split.items() if value != usual}
+    options |= {"entities_only": entities_only or None, "grid": grid, "out": out}
+    with warnings_as_notes(), locked(folder):
         chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
-        told: dict[str, Any] = {}
+        expected = None
         if planned is None:
             say(f"{chosen}: {settings}")
         else:
             before = elapsed()
-            told["planned"] = {"seconds": before + planned.seconds, "memory_mb": planned.memory / 1e6}
+            expected = {"seconds": before + planned.seconds, "memory_mb": planned.memory / 1e6}
             say(f"{chosen}: {planned.describe(before)}")
             if seconds is not None:
                 left = seconds - WRAP_UP - elapsed()
@@ -133,21 +140,11 @@ def train(
                 else:  # nobody asked for a minute
                     seconds = None
                     say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
-        run = _learned(source, settings, chosen, grid, _Keeper(say), folder)
-        replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
-        # Saved before it is ranked: nothing that happens from here on loses what has been learned.
-        save(run.model, folder, source, run.settings, run.report, relations=not entities_only)
-        say(f"saved  {folder}{replaced}")
-        for_ranks = None if seconds is None else max(0.0, seconds - WRAP_UP - elapsed())
-        metrics = _ranked(run.model, source, TerminalWatcher(say), for_ranks, folder)
-    split = {"valid": (valid, 0.05), "test": (test, 0.05), "split_seed": (split_seed, 0)}
-    options = reading | {name: value for name, (value, usual) in split.items() if value != usual}
-    options |= {"entities_only": entities_only or None, "grid": grid, "out": out}
-    repeat = repeating_command(graph, source, chosen, run.settings or settings, options)
-    update_report(folder, metrics=metrics, **told, seconds=elapsed(), repeat=repeat)
-    if as_json:
-        print_json(read_json(folder / "report.json"))
-    say(f"took {elapsed():.1f} s in all\nrepeat: {repeat}")
+        job = Job(source, settings, chosen, graph, options, grid, not entities_only, expected)
+        remove(unfinished(folder))
+        if checkpoint_every is not None and every is not None:
+            write_job(job, unfinished(folder))  # it can be resumed from the beginning on
+        carry_out(job, folder, every, say, seconds and seconds - WRAP_UP, as_json)
 
 
 def _recipes(model: str | None, name: str | None, changes: dict[str, Any]) -> list[str]:
@@ -209,35 +206,12 @@ def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:
         raise InputError("--entities-only does not work with a baseline, whose relations are learned; leave it out")
 
 
-class _Keeper(TerminalWatcher):
-    """From the end of the training on, Ctrl-C waits."""
-
-    def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
-        """Print what the training cost."""
-        interrupts.hold()
-        super().on_learned(found, footprint)
-
-
-def _learned(
-    graph: Graph, settings: Settings, recipe_name: str, grid: str | None, watcher: TerminalWatcher, folder: Path
-) -> Run:
-    """Train; where training diverges, save the last good weights and say so."""
-    try:
-        return learned_run(graph, settings, recipe_name, grid, watcher)
-    except DivergedError as error:
-        kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
-        save(error.model, kept, graph, settings, {"diverged": str(error)})
-        raise InputError(f"{error}; the last good weights are in {kept}") from None
-
-
-def _ranked(
-    model: Model, graph: Graph, watcher: TerminalWatcher, seconds: float | None, folder: Path
-) -> dict[str, Any]:
-    """Rank; where that is interrupted, or was before it began, say that nothing is lost."""
-    try:
-        if interrupts.release():
-            raise KeyboardInterrupt
-        return ranked(model, graph, watcher=watcher, seconds=seconds)
-    except KeyboardInterrupt:
-        print(f"{folder} holds what was learned; `procrustes evaluate {folder}` ranks it", file=sys.stderr)
-        raise
+def _check_begun(folder: Path, anew: bool) -> None:
+    """Refuse a folder where an earlier training was stopped, which would be lost."""
+    place = unfinished(folder)
+    with locked(folder):  # where a training runs, that is said instead
+        if place.exists() and not anew:
+            raise InputError(
+                f"{place} holds a training that was stopped; `procrustes resume {folder}` goes on with it, "
+                "--anew begins anew in its place"
+            )

@@ -208,18 +208,20 @@ def _rank_in_time(
 ) -> Ranks:
     """Return the ranks of as many random triples as there is time for, at least of a few."""
     ends = time.perf_counter() + seconds
-    drawn = triples[torch.randperm(len(triples), generator=torch.Generator().manual_seed(0))]
-    parts, done, many = list[Ranks](), 0, FEWEST_RANKED
+    drawn = torch.randperm(len(triples), generator=torch.Generator().manual_seed(0))
+    parts, places, done, many = list[Ranks](), list[Tensor](), 0, FEWEST_RANKED
     while done < len(triples) and many > 0:
         some, started = drawn[done : done + many], time.perf_counter()
-        parts.append(rank(model, graph, some))
+        parts.append(rank(model, graph, triples[some]))
+        places += [some, some + len(triples)]  # of tails, then of heads
         done, now = done + len(some), time.perf_counter()
         if progress is not None:
             progress(done, len(triples))
         # Half of what seems to fit: the pace of a few triples says little, and that of others' programs may change.
         fitting = int((ends - now) / max(now - started, 1e-9) * len(some))
         many = fitting if fitting >= len(triples) - done else fitting // 2 if fitting >= FEWEST_RANKED else 0
-    return Ranks(*(torch.cat([getattr(part, name) for part in parts]) for name in Ranks.__dataclass_fields__))
+    order = torch.cat(places).argsort()  # as they would be without a time, so that sums round alike
+    return Ranks(*(torch.cat([getattr(part, name) for part in parts])[order] for name in Ranks.__dataclass_fields__))
 
 
 def rank(

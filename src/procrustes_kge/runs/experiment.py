@@ -16,6 +16,7 @@ from procrustes_kge.models.ranking import PROTOCOL, Evaluation, evaluate
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.footprint import Footprint, measure
 from procrustes_kge.system.machine import processor_name
+from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.loop import Learned
 from procrustes_kge.training.recipes import METHODS, Settings, learned, values_of
 from procrustes_kge.version import __version__
@@ -36,9 +37,9 @@ class Run:
 class Watcher:
     """How an experiment learns and ranks, and what it reports meanwhile: nothing here, bars and lines in a terminal."""
 
-    def learn(self, graph: Graph, settings: Settings) -> Learned[Model]:
+    def learn(self, graph: Graph, settings: Settings, checkpoints: Checkpoints | None = None) -> Learned[Model]:
         """Learn a model."""
-        return learned(graph, settings)
+        return learned(graph, settings, checkpoints=checkpoints)
 
     def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
         """Rank a split, or as much of it as there is time for."""
@@ -71,11 +72,12 @@ def learned_run(
     recipe: str | None = None,
     grid: str | float | None = None,
     watcher: Watcher | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Run:
     """Learn once, measure the learning, and report, without figures so far; the settings are those that repeat it."""
     watcher, device = watcher or Watcher(), choose_device(settings.device)
     with measure(grid, device) as meter:
-        found = watcher.learn(graph, settings)
+        found = watcher.learn(graph, settings, checkpoints)
     watcher.on_learned(found, meter.footprint)
     report = {
         **_described(graph, found.settings, recipe),

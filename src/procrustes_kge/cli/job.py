@@ -1,0 +1,100 @@
+"""Carrying out a job, for `train` and `resume` alike: learn, save, rank, and say so on the way."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from procrustes_kge.cli import interrupts
+from procrustes_kge.cli.clock import elapsed
+from procrustes_kge.cli.repeating import repeating_command
+from procrustes_kge.cli.terminal import TerminalWatcher, print_json
+from procrustes_kge.errors import DivergedError, InputError
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.runs.checkpoints import FolderCheckpoints, Interval, parse_interval
+from procrustes_kge.runs.experiment import Model, Run, learned_run, ranked
+from procrustes_kge.runs.jobs import Job, remove, unfinished, write_job
+from procrustes_kge.runs.store import save, update_report
+from procrustes_kge.system.files import read_json
+from procrustes_kge.training.checkpoints import Stopped
+
+EVERY, NEVER = "5m", "never"
+_EVERY = f"Keep what is needed to resume after this time ({EVERY}) or number of epochs (3), or {NEVER}."
+Every = Annotated[str | None, typer.Option("--checkpoint-every", help=_EVERY, show_default=EVERY)]
+
+
+def interval(text: str | None) -> Interval | None:
+    """Return how often checkpoints are made; None: only where the training is asked to stop."""
+    return None if text == NEVER else parse_interval(text or EVERY)
+
+
+def carry_out(
+    job: Job,
+    folder: Path,
+    every: Interval | None,
+    say: Callable[[str], None],
+    ends: float | None = None,
+    as_json: bool = False,
+) -> None:
+    """Learn, save, rank, and report; by `ends`, in seconds since the command began, the ranking is over too."""
+    place = unfinished(folder)
+    # A short job is not worth it: it is written with its first checkpoint.
+    checkpoints = FolderCheckpoints(place, every, begin=lambda: write_job(job, place))
+    try:
+        run = _learned(job, folder, checkpoints, TerminalWatcher(say))
+        replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
+        settings = run.settings or job.settings
+        repeat = repeating_command(job.source, job.graph, job.recipe, settings, job.options)
+        report = {**run.report, **({"planned": job.planned} if job.planned else {}), "repeat": repeat}
+        # Saved before it is ranked: nothing that happens from here on loses what has been learned.
+        save(run.model, folder, job.graph, run.settings, report, relations=job.relations)
+        remove(place)
+        say(f"saved  {folder}{replaced}")
+        stopped = interrupts.release()
+    finally:
+        interrupts.release()
+    for_ranks = None if ends is None else max(0.0, ends - elapsed())
+    metrics = _ranked(run.model, job.graph, TerminalWatcher(say), for_ranks, folder, stopped)
+    update_report(folder, metrics=metrics, seconds=elapsed())
+    if as_json:
+        print_json(read_json(folder / "report.json"))
+    say(f"took {elapsed():.1f} s in all\nrepeat: {repeat}")
+
+
+def _learned(job: Job, folder: Path, checkpoints: FolderCheckpoints, watcher: TerminalWatcher) -> Run:
+    """Train; what stops it on the way says how to go on."""
+    place, resume = unfinished(folder), f"`procrustes resume {folder}` goes on"
+    interrupts.stop_first(checkpoints.stop)
+    try:
+        return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints)
+    except Stopped:
+        print(f"{place} holds what was learned; {resume}", file=sys.stderr)
+        interrupts.interrupt(interrupts.release())
+    except KeyboardInterrupt:
+        if checkpoints.current is not None:
+            print(f"{place} holds an earlier moment; {resume} from there", file=sys.stderr)
+        raise
+    except DivergedError as error:
+        remove(place)  # it would diverge again
+        kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
+        save(error.model, kept, job.graph, job.settings, {"diverged": str(error)})
+        raise InputError(f"{error}; the last good weights are in {kept}") from None
+    except InputError as error:
+        if checkpoints.current is None:
+            raise
+        raise InputError(f"{error}; {resume} from the last checkpoint") from error
+
+
+def _ranked(
+    model: Model, graph: Graph, watcher: TerminalWatcher, seconds: float | None, folder: Path, stopped: int
+) -> dict[str, Any]:
+    """Rank; where that is interrupted, or was before it began, say that nothing is lost."""
+    try:
+        if stopped:
+            interrupts.interrupt(stopped)
+        return ranked(model, graph, watcher=watcher, seconds=seconds)
+    except (KeyboardInterrupt, SystemExit):
+        print(f"{folder} holds what was learned; `procrustes evaluate {folder}` ranks it", file=sys.stderr)
+        raise

@@ -1,0 +1,114 @@
+"""A job: a training as it was asked for, kept beside the run folder that it is to become, so that it can be resumed.
+
+runs/NAME.unfinished/job/                  the graph, the settings, and what else was asked for
+runs/NAME.unfinished/checkpoint-000007/    how far it has come
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
+from procrustes_kge.runs.experiment import method_name
+from procrustes_kge.runs.tensors import read_tensors, write_tensors
+from procrustes_kge.system.durable import put_folder
+from procrustes_kge.system.files import (
+    explain_write_errors,
+    names_in,
+    parsed_json,
+    scratch_folder,
+    write_json,
+    write_names,
+)
+from procrustes_kge.system.sealed import DamagedError, Sealed, seal
+from procrustes_kge.training.recipes import Settings, settings_of, values_of
+from procrustes_kge.version import __version__
+
+FORMAT, KIND = 1, "job"
+SUFFIX = ".unfinished"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A graph, settings, and what else `procrustes train` was told."""
+
+    graph: Graph
+    settings: Settings
+    recipe: str
+    source: str = ""  # as it was given, for the command that repeats the run
+    options: dict[str, Any] = field(default_factory=dict)  # flags that are no settings, for the same
+    grid: str | None = None
+    relations: bool = True  # whether they are saved
+    planned: dict[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Keep paths as text: a job is written as JSON."""
+        plain = {name: str(value) if isinstance(value, Path) else value for name, value in self.options.items()}
+        object.__setattr__(self, "options", plain)
+
+
+def unfinished(run: Path) -> Path:
+    """Return the folder of the job that is to become a run folder; that folder itself stands for itself."""
+    return run if run.name.endswith(SUFFIX) else run.with_name(run.name + SUFFIX)
+
+
+def write_job(job: Job, folder: Path) -> None:
+    """Write a job into its folder, flushed to the disk."""
+    graph = job.graph
+    about = {
+        "version": __version__,
+        "name": graph.name,
+        "notes": graph.notes,
+        "labels": graph.entities.labels,
+        "relation_labels": graph.relations.labels,
+        "method": method_name(job.settings),
+        "settings": values_of(job.settings),
+        **{name: getattr(job, name) for name in ("recipe", "source", "options", "grid", "relations", "planned")},
+    }
+    target = folder / "job"
+    with explain_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with scratch_folder(target) as scratch:
+            fresh = scratch / "fresh"
+            fresh.mkdir()
+            write_json(fresh / "job.json", about)
+            write_names(fresh / "entities.txt", graph.entities)
+            write_names(fresh / "relations.txt", graph.relations)
+            write_tensors({split: graph.split(split) for split in SPLITS}, fresh / "triples.safetensors")
+            seal(fresh, KIND, FORMAT)
+            put_folder(fresh, target)
+
+
+def read_job(folder: Path) -> Job:
+    """Return the job of a folder; one that is damaged or of another version is an `InputError`."""
+    try:
+        sealed = Sealed(folder / "job")
+        if (sealed.manifest.kind, sealed.manifest.format) != (KIND, FORMAT):
+            seen = f"a {sealed.manifest.kind} of format {sealed.manifest.format}"
+            raise InputError(f"{folder}: {seen}, this version reads jobs of format {FORMAT}; train again")
+        about = parsed_json(sealed.read("job.json"), "job.json")
+        entities, relations = (names_in(sealed.read(name), name) for name in ("entities.txt", "relations.txt"))
+        triples = read_tensors(sealed, "triples.safetensors")
+        graph = Graph(
+            about["name"],
+            Vocabulary(entities, "entity", about["labels"]),
+            Vocabulary(relations, "relation", about["relation_labels"]),
+            **{split: triples[split] for split in SPLITS},
+            notes=tuple(about["notes"]),
+        )
+        rest = {name: about[name] for name in ("recipe", "source", "options", "grid", "relations", "planned")}
+        return Job(graph, settings_of(about["method"], about["settings"]), **rest)
+    except (DamagedError, OSError, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{folder}: its job is damaged ({error}); train again") from error
+
+
+def remove(folder: Path) -> None:
+    """Delete the folder of a job that is done."""
+    if folder.exists():
+        with scratch_folder(folder) as scratch:
+            folder.rename(scratch / "done")  # in one moment: what is left of it is no job
