@@ -20,10 +20,10 @@ class Brief(Watcher):
     def __init__(self, first=lambda settings: None):
         self.first = first
 
-    def learn(self, graph, settings, report=None):
+    def learn(self, graph, settings, checkpoints=None):
         self.first(settings)
         small = {"dim": 20, "epochs": 1, **({"segment": 5} if has_setting(settings, "segment") else {})}
-        return learned(graph, changed(settings, **small), report)
+        return learned(graph, changed(settings, **small), checkpoints=checkpoints)
 
 
 def unwanted(settings):

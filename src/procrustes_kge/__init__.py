@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from procrustes_kge.models.predictor import Answer as Answer, LinkPredictor as LinkPredictor
     from procrustes_kge.models.procrustes import Procrustes as Procrustes
     from procrustes_kge.models.ranking import Evaluation as Evaluation, Metrics as Metrics, evaluate as evaluate
+    from procrustes_kge.runs.checkpoints import FolderCheckpoints as FolderCheckpoints
     from procrustes_kge.runs.export import export as export
     from procrustes_kge.runs.store import load as load, load_run as load_run, save as save
     from procrustes_kge.training.contrastive import contrast as contrast
@@ -31,6 +32,7 @@ _PUBLIC = {
     "models.predictor": "Answer LinkPredictor",
     "models.procrustes": "Procrustes",
     "models.ranking": "Evaluation Metrics evaluate",
+    "runs.checkpoints": "FolderCheckpoints",
     "runs.export": "export",
     "runs.store": "load load_run save",
     "training.contrastive": "contrast",

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 
 import pytest
 
@@ -9,6 +10,7 @@ from procrustes_kge.bench.speed import MachineRates, Timing
 from procrustes_kge.bench.table import table_rows
 from procrustes_kge.cli import bench as bench_verb, main
 from procrustes_kge.errors import InputError
+from procrustes_kge.runs.several import Several
 from procrustes_kge.system.files import write_json_atomically
 from rows import Brief, report_like, small_graph, unwanted
 
@@ -55,6 +57,34 @@ def test_the_table_trains_what_is_missing_and_prints_the_table(table, here, monk
     assert (row["recipe"], row["dataset"], row["title"], row["problem"]) == ("distmult", "wn18rr", "DistMult", None)
     assert row["paper"] == {"mrr": 0.43, "minutes": 79, "g_co2": 309}
     assert row["figures"]["seeds"] == 1
+
+
+def test_a_table_that_was_stopped_goes_on_where_it_was(table, here, monkeypatch, capsys):
+    whole = json.loads(table("--only", "fast-wn18rr", "--device", "cpu", "--json", "--folder", "whole"))
+    seeds, put = [], Several.report
+
+    def counted(several, name, train):
+        seeds.append(name)
+        if len(seeds) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return put(several, name, train)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Several, "report", counted)
+        with pytest.raises(SystemExit) as ended:
+            main(["bench", "table", "--only", "fast-wn18rr", "--device", "cpu", "--json"])
+    assert ended.value.code == 130
+    assert "results.unfinished holds what was learned; `procrustes resume results` goes on\n" in capsys.readouterr().err
+    assert [path.name for path in (here / "results.unfinished").glob("*.json")] == ["fast-wn18rr-0.json"]
+    trained = []
+    monkeypatch.setattr(bench_verb, "TerminalWatcher", lambda: Brief(lambda settings: trained.append(settings.seed)))
+    with pytest.raises(SystemExit):
+        main(["resume", "results"])
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert trained == [0, 1, 2]  # an epoch that is not timed, and the seeds that were left
+    assert rows[0]["figures"]["mrr"] == whole["rows"][0]["figures"]["mrr"]
+    assert {path.name for path in here.iterdir()} >= {"results", "whole"}
+    assert not (here / "results.unfinished").exists()
 
 
 def test_printing_trains_nothing(table, here):

@@ -57,6 +57,16 @@ def test_a_training_that_goes_on_ends_as_if_it_had_never_stopped(name, after, tm
     assert (found.epochs, found.curve, found.settings) == (whole.epochs, whole.curve, whole.settings)
 
 
+@pytest.mark.gpu
+@every_method
+@pytest.mark.parametrize("after", [1, 4])
+def test_a_training_on_a_gpu_goes_on_as_if_it_had_never_stopped(name, after, tmp_path):
+    settings = replace(SETTINGS[name], device="cuda", deterministic=True)
+    found, stops = stopped_again_and_again(NOISY, settings, tmp_path / "kept", after)
+    assert stops > 0 or after > 6
+    assert same(found.model, learned(NOISY, settings).model)
+
+
 @pytest.mark.parametrize("after", [1, 3, 8])
 def test_epochs_that_were_chosen_on_training_triples_are_not_chosen_again(after, tmp_path):
     settings = replace(SETTINGS["full batch"], patience=1, epochs=12)

@@ -396,3 +396,15 @@ def test_two_letters_need_pycountry_and_three_do_not(monkeypatch):
     assert grid_intensity("FRA")[1] == "FRA"
     with pytest.raises(InputError, match=r"needs pycountry: pip install 'procrustes-kge\[co2\]'"):
         grid_intensity("FR")
+
+
+@pytest.mark.parametrize("seconds", [0.0, 30.0])
+def test_what_came_before_a_stop_is_taken_to_be_like_the_rest(seconds):
+    with measure(50) as meter:
+        sum(range(10**6))
+    alone, both = meter.footprint, meter.footprint.after(seconds)
+    times = (alone.seconds + seconds) / alone.seconds
+    for name in ("seconds", "kwh", "cpu_kwh", "ram_kwh", "g_co2"):
+        assert getattr(both, name) == pytest.approx(times * getattr(alone, name))
+    assert both.g_co2 == pytest.approx(50 * both.kwh)
+    assert ("before a stop" in both.method) == (seconds > 0)

@@ -27,10 +27,12 @@ from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.ranking import figure
 from procrustes_kge.runs.experiment import Watcher, experiment
+from procrustes_kge.runs.several import Several
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.files import read_json, scratch_folder, write_json_atomically
 from procrustes_kge.system.memory import is_out_of_memory
 from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.recipes import OWN, Settings, recipe
 from procrustes_kge.words import counted, either, listed, unknown
 
@@ -211,6 +213,7 @@ def filled(
     commit: str | None = None,
     read: Callable[[str], Graph] = read_graph,
     watcher: Watcher | None = None,
+    several: Several | None = None,
 ) -> Iterator[Line]:
     """Train rows one after another, write and yield each when done; failed rows are reported, the rest continue."""
     choose_device(device)
@@ -219,7 +222,8 @@ def filled(
     read = cache(read)
     for row in rows:
         try:
-            runs = repeated(read(row.dataset), row.recipe, SEEDS if row.recipe in OWN else 1, device, watcher)
+            seeds = SEEDS if row.recipe in OWN else 1
+            runs = repeated(read(row.dataset), row.recipe, seeds, device, watcher, several)
         except (InputError, RuntimeError, MemoryError) as error:
             if not isinstance(error, InputError) and not is_out_of_memory(error):
                 raise
@@ -233,7 +237,13 @@ def filled(
 
 
 def repeated(
-    graph: Graph, name: str, seeds: int, device: str = "auto", watcher: Watcher | None = None, **changes: Any
+    graph: Graph,
+    name: str,
+    seeds: int,
+    device: str = "auto",
+    watcher: Watcher | None = None,
+    several: Several | None = None,
+    **changes: Any,
 ) -> list[dict[str, Any]]:
     """Train a recipe with some seeds and return their reports.
 
@@ -241,7 +251,13 @@ def repeated(
     """
     settings = recipe(name, graph, device, **changes)
     (watcher or Watcher()).learn(graph, replace(settings, epochs=1))
-    return [trained(graph, replace(settings, seed=seed), name, watcher=watcher) for seed in range(seeds)]
+
+    def one(seed: int, checkpoints: Checkpoints | None = None) -> dict[str, Any]:
+        return trained(graph, replace(settings, seed=seed), name, watcher=watcher, checkpoints=checkpoints)
+
+    if several is None:
+        return list(map(one, range(seeds)))
+    return [several.report(f"{name}-{graph.name}-{seed}", partial(one, seed)) for seed in range(seeds)]
 
 
 def trained(
@@ -250,9 +266,10 @@ def trained(
     recipe: str,
     splits: Iterable[str] = ("valid", "test"),
     watcher: Watcher | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> dict[str, Any]:
     """Train once, rank some splits, and return the part of the report that a result file keeps."""
-    report = experiment(graph, settings, recipe, splits, watcher=watcher).report
+    report = experiment(graph, settings, recipe, splits, watcher=watcher, checkpoints=checkpoints).report
     for figures in report["metrics"].values():
         del figures["relations"]  # long, and not what a table shows
     del report["notes"], report["curve"]  # of the files of this machine, and long

@@ -1,14 +1,17 @@
 """procrustes bench: measure this machine, or train and print the paper's table."""
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from procrustes_kge.bench.speed import Timing, speed as measured, verdict
 from procrustes_kge.bench.table import (
+    Line,
+    Row,
     as_markdown,
     as_text,
     commit,
@@ -18,10 +21,16 @@ from procrustes_kge.bench.table import (
     shipped_line,
     table_rows,
 )
+from procrustes_kge.cli import interrupts
 from procrustes_kge.cli.app import Device, Json, new_verb
+from procrustes_kge.cli.job import interval
 from procrustes_kge.cli.terminal import TerminalWatcher, print_json, read_with_bar, say_unless, warnings_as_notes
 from procrustes_kge.errors import InputError
+from procrustes_kge.runs.jobs import remove, unfinished, write_table
+from procrustes_kge.runs.several import Several
 from procrustes_kge.system.devices import choose_device
+from procrustes_kge.system.durable import locked
+from procrustes_kge.training.checkpoints import Stopped
 
 FOLDER = Path("results")  # where rows are trained into, unless the user names another
 SHIPPED = "These results come with procrustes-kge; to see your own, add --folder."
@@ -95,8 +104,9 @@ def table(
     lines = {row: shipped_line(row) if shipped else read_line(row, place) for row in rows}
     todo = [] if just_print else missing(rows, place)
     say = say_unless(markdown or as_json)
-    with warnings_as_notes():
-        for line in filled(todo, place, device, commit(), read_with_bar, TerminalWatcher()) if todo else ():
+    if todo:
+        asked = {"only": list(only or ()), "device": device, "markdown": markdown, "as_json": as_json}
+        for line in _trained(todo, place, asked):
             lines[line.row] = line
             if line.problem:
                 print(f"error: {line}", file=sys.stderr, flush=True)
@@ -111,3 +121,19 @@ def table(
             say(SHIPPED)
     if any(line.problem for line in shown):
         raise typer.Exit(1)
+
+
+def _trained(todo: list[Row], place: Path, asked: dict[str, Any]) -> Iterator[Line]:
+    """Train rows; a stop on the way says how to go on."""
+    several = Several(unfinished(place), interval(None))
+    with warnings_as_notes(), locked(place):
+        write_table(asked, several.folder)
+        interrupts.stop_first(several.stop)
+        try:
+            yield from filled(todo, place, asked["device"], commit(), read_with_bar, TerminalWatcher(), several)
+        except Stopped:
+            print(f"{several.folder} holds what was learned; `procrustes resume {place}` goes on", file=sys.stderr)
+            interrupts.interrupt(interrupts.release())
+        finally:
+            interrupts.release()
+        remove(several.folder)

@@ -9,7 +9,7 @@ from procrustes_kge.cli.app import Json, new_verb
 from procrustes_kge.cli.job import Every, carry_out, interval
 from procrustes_kge.cli.terminal import say_unless, warnings_as_notes
 from procrustes_kge.errors import InputError
-from procrustes_kge.runs.jobs import SUFFIX, read_job, unfinished
+from procrustes_kge.runs.jobs import SUFFIX, Job, read_job, unfinished
 from procrustes_kge.runs.store import check_target, load_run
 from procrustes_kge.system.durable import locked
 from procrustes_kge.system.files import remove_stale_scratch
@@ -39,9 +39,14 @@ def resume(
         if not place.exists():
             raise InputError(_nothing_to_resume(folder))
         job, say = read_job(place), say_unless(as_json)
-        check_target(folder)
-        say(f"{job.graph.describe()}\n{job.recipe}: going on")
-        carry_out(job, folder, every, say, as_json=as_json)
+        if isinstance(job, Job):
+            check_target(folder)
+            say(f"{job.graph.describe()}\n{job.recipe}: going on")
+            carry_out(job, folder, every, say, as_json=as_json)
+        else:
+            from procrustes_kge.cli.bench import table
+
+            table(folder, **{**job, "as_json": as_json or job["as_json"]})
 
 
 def _nothing_to_resume(folder: Path) -> str:

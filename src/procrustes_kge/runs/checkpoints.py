@@ -84,6 +84,7 @@ class FolderCheckpoints(Checkpoints):
         self.current = self._newest()
         if self.current is not None:
             self._read_facts(self.current)
+        self.seconds = sum(facts["seconds"] for facts in self.stages.values())
 
     def stop(self) -> None:
         """Ask the training to stop after the epoch that runs, and to keep what it needs to go on."""

@@ -59,9 +59,10 @@ def experiment(
     splits: Iterable[str] = SPLITS[1:],
     grid: str | float | None = None,
     watcher: Watcher | None = None,
+    checkpoints: Checkpoints | None = None,
 ) -> Run:
     """Learn once, measure the learning alone, rank the splits that have triples, and report."""
-    run = learned_run(graph, settings, recipe, grid, watcher)
+    run = learned_run(graph, settings, recipe, grid, watcher, checkpoints)
     run.report["metrics"] = ranked(run.model, graph, splits, watcher)
     return run
 
@@ -78,13 +79,14 @@ def learned_run(
     watcher, device = watcher or Watcher(), choose_device(settings.device)
     with measure(grid, device) as meter:
         found = watcher.learn(graph, settings, checkpoints)
-    watcher.on_learned(found, meter.footprint)
+    footprint = meter.footprint.after(checkpoints.seconds if checkpoints else 0.0)
+    watcher.on_learned(found, footprint)
     report = {
         **_described(graph, found.settings, recipe),
         "epochs": found.epochs,
         "metrics": {},
         "protocol": PROTOCOL,
-        "footprint": meter.footprint.as_dict(),
+        "footprint": footprint.as_dict(),
         "device": device_name(device),
         "versions": {
             "procrustes-kge": __version__,

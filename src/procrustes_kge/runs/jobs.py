@@ -6,6 +6,7 @@ runs/NAME.unfinished/checkpoint-000007/    how far it has come
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from procrustes_kge.system.sealed import DamagedError, Sealed, seal
 from procrustes_kge.training.recipes import Settings, settings_of, values_of
 from procrustes_kge.version import __version__
 
-FORMAT, KIND = 1, "job"
+FORMAT, TRAINING, TABLE = 1, "training", "table"
 SUFFIX = ".unfinished"
 
 
@@ -68,28 +69,44 @@ def write_job(job: Job, folder: Path) -> None:
         "settings": values_of(job.settings),
         **{name: getattr(job, name) for name in ("recipe", "source", "options", "grid", "relations", "planned")},
     }
+
+    def write(fresh: Path) -> None:
+        write_json(fresh / "job.json", about)
+        write_names(fresh / "entities.txt", graph.entities)
+        write_names(fresh / "relations.txt", graph.relations)
+        write_tensors({split: graph.split(split) for split in SPLITS}, fresh / "triples.safetensors")
+
+    _put(folder, TRAINING, write)
+
+
+def write_table(arguments: dict[str, Any], folder: Path) -> None:
+    """Write what a table was asked for with, flushed to the disk."""
+    _put(folder, TABLE, lambda fresh: write_json(fresh / "job.json", arguments))
+
+
+def _put(folder: Path, kind: str, write: Callable[[Path], None]) -> None:
     target = folder / "job"
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_folder(target) as scratch:
             fresh = scratch / "fresh"
             fresh.mkdir()
-            write_json(fresh / "job.json", about)
-            write_names(fresh / "entities.txt", graph.entities)
-            write_names(fresh / "relations.txt", graph.relations)
-            write_tensors({split: graph.split(split) for split in SPLITS}, fresh / "triples.safetensors")
-            seal(fresh, KIND, FORMAT)
+            write(fresh)
+            seal(fresh, kind, FORMAT)
             put_folder(fresh, target)
 
 
-def read_job(folder: Path) -> Job:
-    """Return the job of a folder; one that is damaged or of another version is an `InputError`."""
+def read_job(folder: Path) -> Job | dict[str, Any]:
+    """Return the job of a folder, or what a table was asked for with; `InputError` where it is damaged or too new."""
     try:
         sealed = Sealed(folder / "job")
-        if (sealed.manifest.kind, sealed.manifest.format) != (KIND, FORMAT):
-            seen = f"a {sealed.manifest.kind} of format {sealed.manifest.format}"
-            raise InputError(f"{folder}: {seen}, this version reads jobs of format {FORMAT}; train again")
+        kind, format = sealed.manifest.kind, sealed.manifest.format
+        if kind not in (TRAINING, TABLE) or format != FORMAT:
+            seen = f"a {kind} of format {format}, this version reads format {FORMAT}"
+            raise InputError(f"{folder}: {seen} of a {TRAINING} or a {TABLE}; train again")
         about = parsed_json(sealed.read("job.json"), "job.json")
+        if kind == TABLE:
+            return about
         entities, relations = (names_in(sealed.read(name), name) for name in ("entities.txt", "relations.txt"))
         triples = read_tensors(sealed, "triples.safetensors")
         graph = Graph(

@@ -4,6 +4,8 @@ Energy counters are read where the machine has them; the rest is estimated, and 
 fails never disturbs the measured block.
 """
 
+from __future__ import annotations
+
 import importlib.util
 import json
 import math
@@ -11,7 +13,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -47,6 +49,15 @@ class Footprint:
     grid: str  # 'world average', 'given', or a country as in 'FRA'
     method: str  # how each part was measured or estimated, in words
     estimated: bool  # True when any part is an estimate, or missing, rather than a meter reading
+
+    def after(self, seconds: float) -> Footprint:
+        """Return the cost with seconds before, taken to be like the rest: nothing but their number is known."""
+        if not seconds:
+            return self
+        times = (self.seconds + seconds) / max(self.seconds, 1e-9)
+        parts = {name: times * getattr(self, name) for name in ("kwh", "cpu_kwh", "gpu_kwh", "ram_kwh", "g_co2")}
+        method = f"{self.method}; {seconds:.1f} s before a stop taken to be like the rest"
+        return replace(self, seconds=self.seconds + seconds, method=method, estimated=True, **parts)
 
     def as_dict(self) -> dict[str, float | str | bool]:
         """Return the fields by name, ready for JSON."""

@@ -48,6 +48,8 @@ class Kept:
 class Checkpoints:
     """Where a training keeps what it needs to go on. This one keeps nothing, and never asks to stop."""
 
+    seconds = 0.0  # that the training had taken when it was stopped
+
     def kept(self, stage: str, graph: Graph, settings: Any) -> Kept | None:
         """Return what is kept of a stage, if anything; what is kept of another training is refused."""
         return None
