@@ -15,32 +15,25 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import result_files
-from procrustes_kge import load
-from procrustes_kge.runs.experiment import device_name
+from procrustes_kge import load, read_graph, recipe, save
+from procrustes_kge.runs.checkpoints import FolderCheckpoints
+from procrustes_kge.runs.experiment import device_name, learned_run
+from procrustes_kge.runs.jobs import remove, unfinished
 from procrustes_kge.system.devices import choose_device
 
-WAYS = {
-    "full batch": ["--recipe", "fast", "--dim", "200", "--epochs", "12"],
-    "full batch, without validation triples": ["--recipe", "fast", "--dim", "100", "--epochs", "9", "--valid", "0"],
-    "contrastive": ["--recipe", "accurate", "--dim", "40", "--epochs", "6", "--batch", "4096"],
-    "contrastive, in groups": [
-        "--recipe",
-        "accurate",
-        "--dim",
-        "40",
-        "--epochs",
-        "3",
-        "--batch",
-        "8192",
-        "--groups",
-        "2",
-    ],
-    "supervised": ["--model", "complex", "--dim", "20", "--epochs", "6"],
+WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "full batch": ("fast", {"dim": 200, "epochs": 12}),
+    "full batch, without validation triples": ("fast", {"dim": 100, "epochs": 9}),
+    "contrastive": ("accurate", {"dim": 40, "epochs": 6, "batch": 4096}),
+    "contrastive, in groups": ("accurate", {"dim": 40, "epochs": 3, "batch": 8192, "groups": 2}),
+    "supervised": ("complex", {"dim": 20, "epochs": 6}),
 }
+WITHOUT = "without validation triples"
 COMMAND = [sys.executable, "-m", "procrustes_kge"]
 
 
@@ -52,13 +45,18 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--folder", type=Path, default=result_files.RESULTS)
     parser.add_argument("--commit", default=result_files.commit(), help="what to record where there is no git")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.child:
+        child(arguments)
+        return
     moments, rows = random.Random(arguments.seed), list[dict[str, Any]]()
     device = choose_device(arguments.device)
-    for number, (name, flags) in enumerate(WAYS.items()):
+    for number, name in enumerate(WAYS):
         share = arguments.kills * (number + 1) // len(WAYS) - arguments.kills * number // len(WAYS)
         with tempfile.TemporaryDirectory() as folder:
-            rows.append({"trainer": name, **killed(Path(folder), arguments, flags, share, moments)})
+            rows.append({"trainer": name, **killed(Path(folder), arguments, name, share, moments)})
         print("   ".join(f"{key} {value}" for key, value in rows[-1].items()), flush=True)
         about = {"commit": arguments.commit, "device": device_name(device), "seed": arguments.seed}
         result_files.write(f"kills-{device.type}", about | {"rows": rows}, arguments.folder)
@@ -67,24 +65,20 @@ def main() -> None:
     sys.exit(bool(bad))
 
 
-def killed(
-    folder: Path, arguments: argparse.Namespace, flags: list[str], kills: int, moments: random.Random
-) -> dict[str, Any]:
+def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.Random) -> dict[str, Any]:
     """Kill one kind of training so many times; return how often it was resumed, how it ended, and what was left."""
-    single = ["--device", arguments.device, *(["--deterministic"] if arguments.device != "cpu" else [])]
-    train = [*COMMAND, "train", arguments.graph, *flags, *single, "--checkpoint-every", "1"]
+    place = folder / "runs" / "one"
+    run = unfinished(place)
     started = time.perf_counter()
-    subprocess.run([*train, "--out", str(folder / "whole")], check=True, capture_output=True)
+    subprocess.run(training_of(arguments, name, folder / "whole"), check=True, capture_output=True)
     seconds, expected = time.perf_counter() - started, load(folder / "whole")
     found = dict.fromkeys(("kills", "checkpoints", "begun", "trainings", "different", "left"), 0)
-    place, run = folder / "runs" / "one", folder / "runs" / "one.unfinished"
-    while found["kills"] < kills:
-        command = [*COMMAND, "resume", str(place)] if run.exists() else [*train, "--anew", "--out", str(place)]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, text=True
-        ) as training:
+    while found["kills"] < kills or run.exists():
+        command = training_of(arguments, name, place)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
             try:
-                _, said = training.communicate(timeout=moments.uniform(0.3, 1.1) * seconds)
+                patience = moments.uniform(0.3, 1.1) * seconds if found["kills"] < kills else None
+                _, said = training.communicate(timeout=patience)
             except subprocess.TimeoutExpired:
                 training.kill()
                 training.communicate()
@@ -95,10 +89,32 @@ def killed(
         if training.returncode:
             raise SystemExit(f"{' '.join(command)}\n{said}")
         check(place, expected, found)
-    while run.exists():
-        subprocess.run([*COMMAND, "resume", str(place)], check=True, capture_output=True, cwd=folder)
-        check(place, expected, found)
     return found | {"seconds_of_one": round(seconds, 2)}
+
+
+def training_of(arguments: Any, name: str, place: Path) -> list[str]:
+    """Return the command that begins a training, or goes on with it where it was killed."""
+    flags = ["--device", arguments.device, *(["--deterministic"] if arguments.device != "cpu" else [])]
+    if arguments.device != "cpu":  # where the command's own packages may be missing
+        return [sys.executable, __file__, arguments.graph, *flags[:2], "--child", name, "--out", str(place)]
+    if unfinished(place).exists():
+        return [*COMMAND, "resume", str(place)]
+    recipe_name, changes = WAYS[name]
+    flags += [word for key, value in changes.items() for word in (f"--{key}", str(value))]
+    flags += ["--valid", "0"] if name.endswith(WITHOUT) else []
+    every = ["--checkpoint-every", "1", "--anew", "--out", str(place)]
+    return [*COMMAND, "train", arguments.graph, "--recipe", recipe_name, *flags, *every]
+
+
+def child(arguments: argparse.Namespace) -> None:
+    """Train as the command does, without the command."""
+    graph, (name, changes) = read_graph(arguments.graph), WAYS[arguments.child]
+    if arguments.child.endswith(WITHOUT):
+        graph = replace(graph, valid=graph.valid[:0])
+    settings, place = recipe(name, graph, arguments.device, deterministic=True, **changes), unfinished(arguments.out)
+    run = learned_run(graph, settings, name, checkpoints=FolderCheckpoints(place, "1"))
+    save(run.model, arguments.out, graph, run.settings, run.report)
+    remove(place)
 
 
 def check(place: Path, expected: Any, found: dict[str, int]) -> None:
