@@ -10,6 +10,14 @@ class InputError(ValueError):
     """
 
 
+class DamagedFolderError(InputError):
+    """A folder of ours is not as it was written; `reason` says what is wrong, the message what to do as well."""
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class DivergedError(InputError):
     """Training diverged; `model` has the last good weights."""
 

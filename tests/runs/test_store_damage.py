@@ -23,7 +23,8 @@ from folders import (
 )
 from laws import refused
 from procrustes_kge.errors import InputError
-from procrustes_kge.runs.store import FORMAT, examine, load, load_run, save
+from procrustes_kge.runs.examining import examine
+from procrustes_kge.runs.store import FORMAT, load, load_run, save
 
 FEW = r"\(60, 4, 5\), expected float32 of shape \({}, 4, 5\) for {} entities and 8 relations"
 DAMAGE = {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from procrustes_kge.errors import InputError
+from procrustes_kge.errors import DamagedFolderError, InputError
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.runs.experiment import method_name
 from procrustes_kge.runs.tensors import read_tensors, write_tensors
@@ -28,7 +28,7 @@ from procrustes_kge.system.sealed import DamagedError, Sealed, seal
 from procrustes_kge.training.recipes import Settings, settings_of, values_of
 from procrustes_kge.version import __version__
 
-FORMAT, TRAINING, TABLE = 1, "training", "table"
+FORMAT, TRAINING, TABLE, JOB = 1, "training", "table", "job"
 SUFFIX = ".unfinished"
 
 
@@ -85,7 +85,7 @@ def write_table(arguments: dict[str, Any], folder: Path) -> None:
 
 
 def _put(folder: Path, kind: str, write: Callable[[Path], None]) -> None:
-    target = folder / "job"
+    target = folder / JOB
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with scratch_folder(target) as scratch:
@@ -99,7 +99,7 @@ def _put(folder: Path, kind: str, write: Callable[[Path], None]) -> None:
 def read_job(folder: Path) -> Job | dict[str, Any]:
     """Return the job of a folder, or what a table was asked for with; `InputError` where it is damaged or too new."""
     try:
-        sealed = Sealed(folder / "job")
+        sealed = Sealed(folder / JOB)
         kind, format = sealed.manifest.kind, sealed.manifest.format
         if kind not in (TRAINING, TABLE) or format != FORMAT:
             seen = f"a {kind} of format {format}, this version reads format {FORMAT}"
@@ -121,7 +121,7 @@ def read_job(folder: Path) -> Job | dict[str, Any]:
     except (DamagedError, OSError, ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{folder}: its job is damaged ({error}); train again") from error
+        raise DamagedFolderError(f"{folder}: its job is damaged ({error}); train again", str(error)) from error
 
 
 def remove(folder: Path) -> None:

@@ -17,6 +17,23 @@ from procrustes_kge.training.state import State
 Facts = dict[str, Any]  # numbers, words, and lists of them: they are written as JSON
 
 
+_NUMBER = float | int
+KINDS: dict[str, Any] = {
+    **{"epochs": int, "added": int, "loss": _NUMBER | None, "valid_mrr": _NUMBER | None, "seconds": _NUMBER},
+    **{"curve": list, "sizes": list, "changes": str, "best": dict | None},
+}
+
+
+def check_facts(facts: Facts) -> None:
+    """Refuse facts that no training has: TypeError, KeyError or ValueError."""
+    if strange := [name for name, kind in KINDS.items() if not isinstance(facts[name], kind)]:
+        raise TypeError(strange[0])
+    points = [facts["best"] or {"epoch": 0, "mrr": 0, "waited": 0}, *facts["curve"]]
+    numbers = [number for point in points for number in (point["epoch"], *point.values()) if number is not None]
+    if not all(isinstance(number, int | float) for number in [*numbers, *facts["sizes"]]) or facts["added"] < 0:
+        raise ValueError("curve")
+
+
 class Stopped(KeyboardInterrupt):  # no error: it was asked for
     """A training was asked to stop, and what it needs to go on is kept."""
 

@@ -33,7 +33,7 @@ from procrustes_kge.system.process import give_back
 from procrustes_kge.system.threads import over_cores
 from procrustes_kge.training.checkpoints import Added, Checkpoints, Facts, InTraining, Stopped
 from procrustes_kge.training.schedule import Schedule
-from procrustes_kge.training.state import State, copied, merged, part_of
+from procrustes_kge.training.state import State, check_fits, copied, merged, part_of
 from procrustes_kge.training.timekeeping import Change, Timekeeper, spoken_changes
 from procrustes_kge.words import counted
 
@@ -336,6 +336,7 @@ class _Loop(Generic[Model]):
             return trainer, 0
         epoch, load = self.kept.parts[part]
         state = load()
+        check_fits(part_of(state, "trainer"), trainer.state())
         trainer.restore(part_of(state, "trainer"))
         workers = [change.workers for after, change in self.clock.changes.items() if after <= epoch and change.workers]
         if workers:
@@ -356,7 +357,7 @@ class _Loop(Generic[Model]):
             if last > first:
                 added = Added(first, last, lambda: self.training.added(first, last))
             now = InTraining(epoch, lambda: merged(trainer=trainer.state(), best=best.state if best else {}))
-            self.checkpoints.put(self.stage, self.facts(best), part, now, added)
+            self.checkpoints.put(self.stage, self.facts(best) | {"added": last}, part, now, added)
             self.kept_until = last
         if self.checkpoints.stopping:
             raise Stopped
