@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from procrustes_kge.errors import DamagedFolderError, InputError
+from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.runs.tensors import read_tensors, write_tensors
 from procrustes_kge.system.devices import choose_device
@@ -33,11 +33,14 @@ from procrustes_kge.training.budget import parse_time
 from procrustes_kge.training.checkpoints import Added, Checkpoints, Facts, InTraining, Kept, check_facts
 from procrustes_kge.training.recipes import Settings, values_of
 from procrustes_kge.training.state import State
+from procrustes_kge.validation import MOST, check_entries
 from procrustes_kge.version import __version__
 
 FORMAT, KIND, FACTS = 1, "checkpoint", "facts.json"
 KEPT = 2  # checkpoints
 LARGEST_FACTS = 2**26  # bytes
+SETTING = "setting "
+CONTENT = {"version": str, "identities": dict, "stage": str, "stages": dict, "parts": dict, "added": list}
 NAME = re.compile(r"checkpoint-(\d{6,})")
 
 
@@ -228,27 +231,46 @@ def read_checkpoint(folder: Path) -> Content:
 
 def _content(found: dict[str, Any], sealed: Sealed) -> Content:
     """Refuse facts that cannot be, or that speak of files that are missing."""
+    check_entries(found, CONTENT, FACTS)
+    stages, stage, identities = found["stages"], found["stage"], found["identities"]
     try:
-        stages, stage, identities = found["stages"], found["stage"], found["identities"]
         for facts in stages.values():
             check_facts(facts)
         parts = {int(part): epoch for part, epoch in found["parts"].items()}
         added = [(first, last) for first, last in found["added"]]
         done = stages[stage]["added"] if stage else 0
         firsts, ends = [0, *(last for _, last in added)], [*(first for first, _ in added), done]
-        known = firsts == ends and all(type(epoch) is int and epoch > 0 for epoch in parts.values())
-        if not (known and all(isinstance(each, dict) for each in identities.values()) and (stage or not parts)):
-            raise ValueError
+        epochs = all(type(epoch) is int and 0 < epoch <= MOST for epoch in parts.values())
+        if firsts != ends or not epochs or not (stage or not parts) or stages.keys() != identities.keys():
+            raise ValueError("its parts do not fit together")
+        for identity in identities.values():
+            named = {name: identity[name] for name in identity if not name.startswith(SETTING)}
+            check_entries(named, {"the graph": str, "the device": str}, "what it is of")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedError(f"{FACTS}: what it says of the training cannot be") from error
+        raise DamagedError(f"{FACTS}: what it says of the training cannot be ({error})") from error
     if missing := [name for name in (*map(_part, parts), *(_added(*each) for each in added)) if name not in sealed]:
         raise DamagedError(f"{missing[0]} is missing")
     return Content(identities, stages, stage, parts, added)
 
 
+def check_same(content: Content, settings: Settings) -> None:
+    """Refuse a checkpoint of other settings than a training's, or than a stage of it has."""
+    values = {name: value for name, value in values_of(settings).items() if name != "time"}
+    for identity in content.identities.values():
+        theirs = {name.removeprefix(SETTING): each for name, each in identity.items() if name.startswith(SETTING)}
+        epochs = theirs.get("epochs")
+        chosen = {"epochs": epochs, "patience": 0, "replay": ""}  # where epochs were chosen in a stage before
+        for name in sorted(theirs.keys() | values.keys()):
+            if name not in theirs or theirs[name] not in (values.get(name), chosen.get(name, values.get(name))):
+                raise DamagedError(f"{FACTS}: it is of another training ({SETTING}{name})")
+        if type(epochs) is not int or not 0 < epochs <= MOST:
+            raise DamagedError(f"{FACTS}: it is of another training ({SETTING}epochs)")
+
+
 def _damaged(folder: Path, error: Exception) -> DamagedFolderError:
     remedy = "delete it to go on from the one before, or train again"
-    return DamagedFolderError(f"{folder}: damaged ({error}); {remedy}", str(error))
+    reason = in_one_line(error)
+    return DamagedFolderError(f"{folder}: damaged ({reason}); {remedy}", reason)
 
 
 def numbered(folder: Path) -> list[tuple[int, Path]]:
@@ -259,7 +281,7 @@ def numbered(folder: Path) -> list[tuple[int, Path]]:
 
 def _identity(graph: Graph, settings: Settings) -> dict[str, Any]:
     """Return what must be the same for a training to go on; how much time is left may differ."""
-    values = {f"setting {name}": value for name, value in values_of(settings).items() if name != "time"}
+    values = {f"{SETTING}{name}": value for name, value in values_of(settings).items() if name != "time"}
     seen = {"the graph": graph.checksum, "the device": choose_device(settings.device).type, **values}
     found: dict[str, Any] = json.loads(json.dumps(seen))  # as it will be read
     return found

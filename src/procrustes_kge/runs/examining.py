@@ -2,18 +2,20 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from procrustes_kge.errors import DamagedFolderError, InputError
-from procrustes_kge.runs.checkpoints import NAME, numbered, read_checkpoint
-from procrustes_kge.runs.jobs import JOB, SUFFIX, read_job, unfinished
+from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
+from procrustes_kge.runs.checkpoints import NAME, check_same, numbered, read_checkpoint
+from procrustes_kge.runs.jobs import JOB, SUFFIX, Job, read_job, unfinished
 from procrustes_kge.runs.several import read_report
 from procrustes_kge.runs.store import loaded, steadily
 from procrustes_kge.runs.tensors import read_tensors
 from procrustes_kge.system.files import stale_scratch, stale_within
 from procrustes_kge.system.sealed import MANIFEST, DamagedError, Sealed
 from procrustes_kge.system.written import RECORD
+from procrustes_kge.training.recipes import Settings
 
 RUN, UNFINISHED, CHECKPOINT = "run", "training that was stopped", "checkpoint"
 
@@ -56,16 +58,19 @@ def _examined(folder: Path) -> Verdict:
     return _verdict(folder, RUN, loaded)
 
 
-def read_whole(checkpoint: Path) -> None:
-    """Read all that a training needs to go on from a checkpoint."""
-    read_checkpoint(checkpoint)
-    sealed = Sealed(checkpoint)
-    for name in sealed.manifest.files:
-        if name.endswith(".safetensors"):
-            try:
+def read_whole(checkpoint: Path, settings: Settings | None = None) -> None:
+    """Read all that a training, of these settings if they are known, needs to go on from a checkpoint."""
+    content = read_checkpoint(checkpoint)
+    try:
+        if settings is not None:
+            check_same(content, settings)
+        sealed = Sealed(checkpoint)
+        for name in sealed.manifest.files:
+            if name.endswith(".safetensors"):
                 read_tensors(sealed, name)
-            except (OSError, ValueError) as error:
-                raise DamagedFolderError(f"{checkpoint}: damaged ({error})", str(error)) from error
+    except (OSError, ValueError) as error:
+        reason = in_one_line(error)
+        raise DamagedFolderError(f"{checkpoint}: damaged ({reason})", reason) from error
 
 
 def _verdict(folder: Path, kind: str, read: Callable[[Path], Any]) -> Verdict:
@@ -89,9 +94,10 @@ def _verdict(folder: Path, kind: str, read: Callable[[Path], Any]) -> Verdict:
 def _of_training(folder: Path) -> Verdict:
     """Examine a job, its checkpoints, and of a table the reports of the trainings that are done."""
     parts = {JOB: _verdict(folder / JOB, JOB, lambda _: read_job(folder))} if (folder / JOB).is_dir() else {}
+    settings = _settings_of(folder)
     places = _checkpoints_in(folder)
     for each in places:
-        parts[str(each.relative_to(folder))] = _verdict(each, CHECKPOINT, read_whole)
+        parts[str(each.relative_to(folder))] = _verdict(each, CHECKPOINT, partial(read_whole, settings=settings))
     if _checkpoints_in(folder) != places:
         raise InputError(f"{folder}: its training goes on meanwhile; look again when it has ended")
     problems = {
@@ -111,6 +117,15 @@ def _of_training(folder: Path) -> Verdict:
     whole = [name for name, part in parts.items() if part.kind == CHECKPOINT and part.sound]
     others = [f"{name}/{file}" for name, part in parts.items() for file in part.others]
     return Verdict(folder, UNFINISHED, files, octets, problems, others, left, whole)
+
+
+def _settings_of(folder: Path) -> Settings | None:
+    """Return the settings of a job, if there is one that can be read."""
+    try:
+        job = read_job(folder)
+    except InputError:
+        return None
+    return job.settings if isinstance(job, Job) else None
 
 
 def _checkpoints_in(folder: Path) -> list[Path]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from procrustes_kge.errors import DamagedFolderError
+from procrustes_kge.errors import DamagedFolderError, in_one_line
 from procrustes_kge.runs.checkpoints import FolderCheckpoints, Interval
 from procrustes_kge.runs.jobs import remove
 from procrustes_kge.system.files import read_json, write_json_atomically
@@ -24,7 +24,8 @@ def read_report(file: Path) -> Report:
     try:
         return read_json(file)
     except (OSError, ValueError) as error:
-        raise DamagedFolderError(f"{file}: damaged ({error}); delete it to train this again", str(error)) from error
+        reason = in_one_line(error)
+        raise DamagedFolderError(f"{file}: damaged ({reason}); delete it to train this again", reason) from error
 
 
 class Several:

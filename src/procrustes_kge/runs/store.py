@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from procrustes_kge.errors import DamagedFolderError, InputError
+from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes, both_ways
@@ -58,7 +58,6 @@ LARGEST_SETTINGS = 2**16  # bytes; they have two thousand
 PATIENCE = 10.0  # seconds that an addition to a report waits for another
 PAUSES = (0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # seconds, before a folder that is being replaced is read again
 SHORT = 0.003
-LONGEST_REASON = 300  # characters
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, RuntimeError, ArithmeticError)  # what damaged contents raise
 
 
@@ -84,7 +83,7 @@ def save(
         check(contents)
     except ValueError as error:
         raise InputError(
-            f"{folder}: not saved, since it could not be loaded ({spoken(error)}); correct it first"
+            f"{folder}: not saved, since it could not be loaded ({in_one_line(error)}); correct it first"
         ) from error
     # Written beside its target and exchanged with what is there: a run folder is there whole or not at all.
     with explain_write_errors(target), locked(target), scratch_folder(target) as scratch:
@@ -104,7 +103,7 @@ def update_report(folder: str | Path, **changes: Any) -> None:
             report = parsed_json(_sealed(target, verify=True).read(REPORT), REPORT)
         except (OSError, ValueError) as error:
             raise InputError(
-                f"{folder}: its report cannot be read ({spoken(error)}); give a folder that `save` wrote"
+                f"{folder}: its report cannot be read ({in_one_line(error)}); give a folder that `save` wrote"
             ) from error
         for name, change in changes.items():
             held = report.get(name)
@@ -265,17 +264,6 @@ def _too_old(source: Path, format: int, oldest: int) -> InputError:
 
 
 def _damaged(source: Path, error: Exception) -> DamagedFolderError:
-    reason = spoken(error)
+    reason = in_one_line(error)
     remedy = "restore it from a copy or train again"
     return DamagedFolderError(f"{source}: damaged or truncated ({reason}); {remedy}", reason)
-
-
-def spoken(error: Exception) -> str:
-    """Return an error in one short line of characters that can be printed: it may have words of a file in it."""
-    if isinstance(error, OSError) and error.filename:
-        reason = f"{Path(error.filename).name}: {error.strerror}"
-    else:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    line = " ".join(reason.split())
-    line = line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}…"
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)

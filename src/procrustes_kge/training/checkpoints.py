@@ -13,25 +13,32 @@ from typing import Any, NamedTuple
 
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.training.state import State
+from procrustes_kge.training.timekeeping import parse_changes
+from procrustes_kge.validation import MOST, check_entries
 
 Facts = dict[str, Any]  # numbers, words, and lists of them: they are written as JSON
 
 
 _NUMBER = float | int
-KINDS: dict[str, Any] = {
+FACTS: dict[str, Any] = {
     **{"epochs": int, "added": int, "loss": _NUMBER | None, "valid_mrr": _NUMBER | None, "seconds": _NUMBER},
-    **{"curve": list, "sizes": list, "changes": str, "best": dict | None},
+    **{"curve": list, "sizes": list, "changes": str, "best": dict | None, "over": bool},
 }
+POINT = {"epoch": int, "loss": _NUMBER, "valid_mrr": _NUMBER | None}
+BEST = {"epoch": int, "mrr": _NUMBER, "waited": int}
 
 
 def check_facts(facts: Facts) -> None:
-    """Refuse facts that no training has: TypeError, KeyError or ValueError."""
-    if strange := [name for name, kind in KINDS.items() if not isinstance(facts[name], kind)]:
-        raise TypeError(strange[0])
-    points = [facts["best"] or {"epoch": 0, "mrr": 0, "waited": 0}, *facts["curve"]]
-    numbers = [number for point in points for number in (point["epoch"], *point.values()) if number is not None]
-    if not all(isinstance(number, int | float) for number in [*numbers, *facts["sizes"]]) or facts["added"] < 0:
-        raise ValueError("curve")
+    """Refuse facts that no training has: ValueError."""
+    check_entries(facts, FACTS, "a stage")
+    for point in facts["curve"]:
+        check_entries(point, POINT, "a point of the curve")
+    if facts["best"] is not None:
+        check_entries(facts["best"], BEST, "the best epoch")
+    counts = [facts["epochs"], facts["added"], facts["seconds"], *facts["sizes"]]
+    if not all(type(count) in (int, float) and 0 <= count <= MOST for count in counts):
+        raise ValueError("a stage has counts that cannot be")
+    parse_changes(facts["changes"])
 
 
 class Stopped(KeyboardInterrupt):  # no error: it was asked for

@@ -375,6 +375,7 @@ class _Loop(Generic[Model]):
             "sizes": list(self.training.sizes),
             "added": self.added,
             "best": known,
+            "over": False,
         }
 
     def go_on(self, facts: Facts) -> None:
@@ -383,7 +384,7 @@ class _Loop(Generic[Model]):
             raise InputError("this training was begun on another device, which has other parts; go on where it began")
         self.epochs, self.loss, self.valid_mrr = facts["epochs"], facts["loss"], facts["valid_mrr"]
         self.curve = [Point(**point) for point in facts["curve"]]
-        self.added, self.over = facts["added"], facts.get("over", False)
+        self.added, self.over = facts["added"], facts["over"]
         self.clock.go_on(facts["changes"], facts["seconds"])
         self.done = self.epochs * sum(self.training.sizes[: self.added])
 
