@@ -63,7 +63,7 @@ def absurd_for(key: str, value: Any) -> list[Any]:
     """Return values that a setting cannot have."""
     if key in DEEP and isinstance(value, int):
         return [0, 10**9, 100_000, 999_983, *NUMBERS, *OTHERS]
-    if key in ("loss", "mrr", "valid_mrr", "time") and isinstance(value, float | None):
+    if key in ("loss", "valid_mrr", "time") and isinstance(value, float | None):
         return [each for each in OTHERS if each is not None]
     if key in OPEN:
         return [each for each in [*NUMBERS, *OTHERS] if not isinstance(each, dict | None)]

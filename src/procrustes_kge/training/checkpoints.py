@@ -33,9 +33,11 @@ def check_facts(facts: Facts) -> None:
     check_entries(facts, FACTS, "a stage")
     for point in facts["curve"]:
         check_entries(point, POINT, "a point of the curve")
+    counts = [facts["epochs"], facts["added"], facts["seconds"], *facts["sizes"]]
+    counts += [point["epoch"] for point in facts["curve"]]
     if facts["best"] is not None:
         check_entries(facts["best"], BEST, "the best epoch")
-    counts = [facts["epochs"], facts["added"], facts["seconds"], *facts["sizes"]]
+        counts += [facts["best"]["epoch"], facts["best"]["waited"], facts["best"]["mrr"] + 1]  # −1: none was seen yet
     if not all(type(count) in (int, float) and 0 <= count <= MOST for count in counts):
         raise ValueError("a stage has counts that cannot be")
     parse_changes(facts["changes"])
