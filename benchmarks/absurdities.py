@@ -67,6 +67,8 @@ def absurd_for(key: str, value: Any) -> list[Any]:
         return [each for each in OTHERS if each is not None]
     if key in OPEN:
         return [each for each in [*NUMBERS, *OTHERS] if not isinstance(each, dict | None)]
+    if key == "curve":  # which may be empty
+        return [each for each in [*NUMBERS, *OTHERS] if each != []]
     if isinstance(value, bool):
         return [*(each for each in OTHERS if each is not True), 1, 0]
     if key == "seed":
@@ -87,7 +89,7 @@ def add(chance: random.Random, content: dict[str, Any]) -> str:
     """Add a value that nothing knows."""
     holders = [content, *(value for key, value in content.items() if isinstance(value, dict) and key not in OPEN)]
     name = chance.choice(["magic", "", "☃", "x" * 100_000, "__class__", "options", "self"])
-    chance.choice(holders)[name] = chance.choice([*NUMBERS, *OTHERS])
+    chance.choice([holder for holder in holders if name not in holder])[name] = chance.choice([*NUMBERS, *OTHERS])
     return f"added: {name[:20]}"
 
 

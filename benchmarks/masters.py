@@ -97,9 +97,9 @@ def looked_at(folder: str) -> dict[str, Any]:
     return said
 
 
-def of_run(place: Path) -> dict[str, Any]:
+def of_run(place: Path, verify: bool = True) -> dict[str, Any]:
     """Return a sum of all that a run folder holds."""
-    run = load_run(place)
+    run = load_run(place, verify)
     assert run.graph is not None
     model: Any = run.model
     tables = model.module.state_dict() if hasattr(model, "module") else model.tables()

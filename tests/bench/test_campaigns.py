@@ -58,6 +58,15 @@ def test_what_is_believed_is_found(masters, script, tmp_path):
     assert len(row["findings"]) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["saved", "renamed", "report", "swapped", "swapped, not verified"])
+def test_a_run_that_is_replaced_while_it_is_loaded_is_one_run_or_the_other(kind, script, tmp_path):
+    torch.set_num_threads(1)
+    row = script("races").race(kind, 60, tmp_path / "run")
+    assert (row["mixed"], row["other"], row["said"]) == (0, 0, {})
+    assert row["fast"] + row["distmult"] + row["again"] == 60
+
+
 def ends(kind):
     """End in one way."""
     if kind == "refused":

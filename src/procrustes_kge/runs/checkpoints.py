@@ -248,8 +248,9 @@ def _content(found: dict[str, Any], sealed: Sealed) -> Content:
             check_entries(named, {"the graph": str, "the device": str}, "what it is of")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedError(f"{FACTS}: what it says of the training cannot be ({error})") from error
-    if missing := [name for name in (*map(_part, parts), *(_added(*each) for each in added)) if name not in sealed]:
-        raise DamagedError(f"{missing[0]} is missing")
+    names = {FACTS, *map(_part, parts), *(_added(*each) for each in added)}
+    for name in sorted(names ^ sealed.manifest.files.keys()):
+        raise DamagedError(f"{name} is {'missing' if name in names else f'unknown to {FACTS}'}")
     return Content(identities, stages, stage, parts, added)
 
 
