@@ -7,6 +7,7 @@ runs/NAME.unfinished/checkpoint-000007/    how far it has come
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
@@ -99,12 +100,17 @@ def _put(folder: Path, kind: str, write: Callable[[Path], None]) -> None:
     target = folder / JOB
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with scratch_folder(target) as scratch:
-            fresh = scratch / "fresh"
-            fresh.mkdir()
-            write(fresh)
-            seal(fresh, kind, FORMAT)
-            put_folder(fresh, target)
+        try:
+            with scratch_folder(target) as scratch:
+                fresh = scratch / "fresh"
+                fresh.mkdir()
+                write(fresh)
+                seal(fresh, kind, FORMAT)
+                put_folder(fresh, target)
+        except BaseException:
+            with suppress(OSError):  # what has something in it stays
+                folder.rmdir()
+            raise
 
 
 def read_job(folder: Path) -> Job | dict[str, Any]:
