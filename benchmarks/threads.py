@@ -1,8 +1,9 @@
 """Compare what one thread learns with what two learn, to the last bit: of every model, on a small and a usual graph.
 
-    python benchmarks/threads.py                  a ring of 40 entities, and wordnet-mini's 10,412 with 2,000 training triples
+    python benchmarks/threads.py                  a ring of 40 entities, and the 10,412 of wordnet-mini
 
-Two epochs each, with the settings of the recipe; vectors of 200 numbers, and of 20 on the ring. Writes benchmarks/results/threads.json.
+Two epochs each, with the settings of the recipe: on the ring vectors of 20 numbers, on wordnet-mini vectors of 200 and
+2,000 of its training triples. Writes benchmarks/results/threads.json.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     python benchmarks/verification.py                WN18RR, vectors of 2,000 numbers
 
 Of each trainer, untrained weights: reading takes as long whatever the numbers are. The files are in the memory of the
-system, as just after saving; from a disk, reading itself takes longer, and the share is smaller. The best of
-several. Writes benchmarks/results/verification.json.
+system, as just after saving; from a disk, reading itself takes longer, and the share is smaller. The best of several.
+Writes benchmarks/results/verification.json.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def main() -> None:
     arguments = parser.parse_args()
     graph = read_graph(arguments.graph)
     rows = [timed(graph, name, arguments.dim) for name in WAYS]
-    about = {"commit": result_files.commit(), "device": device_name(torch.device("cpu"))}
+    about: dict[str, Any] = {"commit": result_files.commit(), "device": device_name(torch.device("cpu"))}
     about |= {"dataset": graph.name, "dim": arguments.dim, "times": TIMES}
     result_files.write("verification", about | {"rows": rows}, arguments.folder)
 
