@@ -7,7 +7,7 @@ dimensions are segments, which never meet in training, so every function works o
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
@@ -80,6 +80,17 @@ def completed(covariances: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch
     signs = covariances.new_ones(covariances.shape[-1])
     signs[1::2] = -1
     return covariances + torch.finfo(covariances.dtype).eps ** 0.5 * size * torch.diag(signs)
+
+
+def inverse_norms(
+    squares: Float[Tensor, "*batch relations"], triples: Real[Tensor, " relations"]
+) -> Float[Tensor, "*batch relations"]:
+    """Return 1/‖D‖ given ‖D‖² of each relation's triples: the weights that ∂‖D‖ = D/‖D‖ gives.
+
+    Where the norm is rounding noise, its direction is too: 0.
+    """
+    precision = torch.finfo(squares.dtype).eps
+    return torch.where(squares > 10 * precision * triples.clamp_min(1), squares.clamp_min(precision).rsqrt(), 0)
 
 
 def procrustes_step(
