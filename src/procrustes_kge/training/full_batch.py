@@ -114,11 +114,7 @@ class FullBatch:
 
     def trainer(self, part: int) -> SegmentsTrainer:
         """Return an untrained trainer of a part."""
-        return self.of_segments(self.parts[part])
-
-    def of_segments(self, numbers: range) -> SegmentsTrainer:
-        """Return an untrained trainer of these segments."""
-        return SegmentsTrainer(self, numbers)
+        return SegmentsTrainer(self, self.parts[part])
 
     def start(self, numbers: Sequence[int]) -> PlainBlock | FusedBlock:
         """Return an untrained block of segments."""
