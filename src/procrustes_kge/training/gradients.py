@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from procrustes_kge.layouts.batches import Batch
+from procrustes_kge.linalg import cross_covariance
 from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_all, against_none, against_some
 from procrustes_kge.training.state import Remembering
 
@@ -150,7 +151,7 @@ def add_covariances(into: Float[Tensor, "directions segments width width"], tabl
     vectors = tables.vectors
     sums = vectors.new_zeros(len(batch.asked), vectors.shape[1]).index_add_(0, batch.rows, vectors[batch.answers])
     asked = tables.tiled(vectors[batch.asked], batch)
-    into.index_add_(0, batch.tiles, asked.mT @ tables.tiled(sums, batch))
+    into.index_add_(0, batch.tiles, cross_covariance(asked, tables.tiled(sums, batch)))
 
 
 def both_directions(
