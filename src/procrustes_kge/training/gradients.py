@@ -180,13 +180,13 @@ def _contrasted(
     draw: Draw | None,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
     """Return losses and the gradient of the queries against their negatives; add that of the entities."""
-    found = Answers(batch.rows, batch.answers, weights)
+    found = Answers(batch.rows, batch.answers, weights, batch.counts.to(weights.dtype))
     if draw is None and objective.negatives is None:
         return against_all(queries, compared, found, into, objective.label_smoothing)
     if draw is None:
         return against_none(queries, compared, found, into)
     extra = -len(queries) % draw.height  # the last group is filled with queries that weigh nothing
     grouped = pad(queries, (0, 0, 0, extra)).view(-1, draw.height, queries.shape[1])
-    found = found._replace(weights=pad(weights, (0, extra)))
+    found = found._replace(weights=pad(weights, (0, extra)), counts=pad(found.counts, (0, extra)))
     losses, gradient = against_some(grouped, compared, found, into, draw, objective.sigmoid)
     return losses[: len(queries)], gradient.flatten(0, 1)[: len(queries)]
