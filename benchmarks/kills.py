@@ -72,7 +72,7 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
     started = time.perf_counter()
     subprocess.run(training_of(arguments, name, folder / "whole"), check=True, capture_output=True)
     seconds, expected = time.perf_counter() - started, load(folder / "whole")
-    found = dict.fromkeys(("kills", "checkpoints", "begun", "trainings", "different", "left"), 0)
+    found = dict.fromkeys(("kills", "checkpoints", "begun", "saving", "trainings", "different", "left"), 0)
     while found["kills"] < kills or run.exists():
         command = training_of(arguments, name, place)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
@@ -85,6 +85,7 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
                 found["kills"] += 1
                 found["checkpoints"] += any(run.glob("checkpoint-*"))
                 found["begun"] += (run / "job").exists()
+                found["saving"] += any(folder.rglob(".*")) or place.exists()
                 continue
         if training.returncode:
             raise SystemExit(f"{' '.join(command)}\n{said}")
