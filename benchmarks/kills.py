@@ -68,12 +68,12 @@ def main() -> None:
 def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.Random) -> dict[str, Any]:
     """Kill one kind of training so many times; return how often it was resumed, how it ended, and what was left."""
     place = folder / "runs" / "one"
-    run = unfinished(place)
+    run, job = unfinished(place), unfinished(place) / "job"
     started = time.perf_counter()
     subprocess.run(training_of(arguments, name, folder / "whole"), check=True, capture_output=True)
     seconds, expected = time.perf_counter() - started, load(folder / "whole")
     found = dict.fromkeys(("kills", "checkpoints", "begun", "saving", "trainings", "different", "left"), 0)
-    while found["kills"] < kills or run.exists():
+    while found["kills"] < kills or job.exists():
         command = training_of(arguments, name, place)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
             try:
@@ -84,7 +84,7 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
                 training.communicate()
                 found["kills"] += 1
                 found["checkpoints"] += any(run.glob("checkpoint-*"))
-                found["begun"] += (run / "job").exists()
+                found["begun"] += job.exists()
                 found["saving"] += any(folder.rglob(".*")) or place.exists()
                 continue
         if training.returncode:
@@ -98,12 +98,12 @@ def training_of(arguments: Any, name: str, place: Path) -> list[str]:
     flags = ["--device", arguments.device, *(["--deterministic"] if arguments.device != "cpu" else [])]
     if arguments.device != "cpu":  # where the command's own packages may be missing
         return [sys.executable, __file__, arguments.graph, *flags[:2], "--child", name, "--out", str(place)]
-    if unfinished(place).exists():
+    if (unfinished(place) / "job").exists():
         return [*COMMAND, "resume", str(place)]
     recipe_name, changes = WAYS[name]
     flags += [word for key, value in changes.items() for word in (f"--{key}", str(value))]
     flags += ["--valid", "0"] if name.endswith(WITHOUT) else []
-    every = ["--checkpoint-every", "1", "--anew", "--out", str(place)]
+    every = ["--checkpoint-every", "1", "--out", str(place)]
     return [*COMMAND, "train", arguments.graph, "--recipe", recipe_name, *flags, *every]
 
 

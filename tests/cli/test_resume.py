@@ -132,6 +132,13 @@ def test_there_is_nothing_to_resume(refused, run):
     refused("resume", "runs/missing", setting="runs/missing", seen="is missing", remedy="procrustes train")
 
 
+def test_killed_before_anything_was_kept_it_is_trained_again(procrustes, refused):
+    Path("runs/ring.unfinished/.job-1-x").mkdir(parents=True)  # scratch of a process that was killed
+    refused("resume", "runs/ring", setting="runs/ring", seen="is missing", remedy="procrustes train")
+    procrustes("train", "ring.tsv", *WAYS["fast"])
+    assert [path.name for path in Path("runs").iterdir()] == ["ring"]
+
+
 def test_a_damaged_job_is_refused(refused, monkeypatch, capsys):
     with monkeypatch.context() as patch:
         after(1, monkeypatch=patch)
