@@ -15,7 +15,7 @@ from commands import TINY
 from procrustes_kge.cli import main
 from procrustes_kge.cli.interrupts import ASKED
 from procrustes_kge.cli.terminal import TerminalWatcher
-from procrustes_kge.runs import checkpoints
+from procrustes_kge.runs import checkpoints, store
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
 from procrustes_kge.runs.store import load_run
 from toys import same
@@ -97,6 +97,22 @@ def test_what_failed_is_resumed_from_its_last_checkpoint(way, whole, procrustes,
     assert "No space left on device" in said
     assert said.endswith("; `procrustes resume runs/ring` goes on from the last checkpoint\n")
     procrustes("resume", "runs/ring", "--checkpoint-every", "2")
+    assert same(load_run("runs/ring").model, expected.model)
+
+
+def test_a_disk_that_is_full_when_the_run_is_saved_loses_little(whole, procrustes, capsys, monkeypatch):
+    expected = whole("fast")
+    with monkeypatch.context() as patch:
+
+        def full(fresh, target):
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(store, "put_folder", full)
+        assert ended("train", "ring.tsv", *WAYS["fast"], "--checkpoint-every", "1") == 2
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert said.endswith("; `procrustes resume runs/ring` goes on from the last checkpoint\n")
+    procrustes("resume", "runs/ring")
     assert same(load_run("runs/ring").model, expected.model)
 
 
