@@ -35,6 +35,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 WITHOUT = "without validation triples"
 EARLY = 0.1  # of the kills, while the process starts
+WRITING = 0.5  # of the others, while a job, a checkpoint or the run is written
 SCRATCH = ".*-*"  # what is being written; a lock has no mark of its process in its name
 COMMAND = [sys.executable, "-m", "procrustes_kge"]
 
@@ -72,7 +73,7 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
     place = folder / "runs" / "one"
     before, seconds = timed(training_of(arguments, name, folder / "whole"))
     expected = load(folder / "whole")
-    found = dict.fromkeys(("kills", "early", "writing", "kept", "trainings", "resumed", "different", "left"), 0)
+    found = dict.fromkeys(("kills", "early", "in_writing", "kept", "trainings", "resumed", "different", "left"), 0)
     while found["kills"] < kills or begun(place):
         kept, early, last = begun(place), moments.random() < EARLY, found["kills"] == kills
         command = training_of(arguments, name, place)
@@ -80,14 +81,18 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
             try:
                 if not early and not last:
                     training.stdout.readline()  # type: ignore[union-attr]  # printed when training begins
-                patience = None if last else moments.uniform(0, before if early else seconds)
+                if not early and not last and moments.random() < WRITING:
+                    wait_for_writing(training, folder, moments)
+                    patience: float | None = 0.0
+                else:
+                    patience = None if last else moments.uniform(0, before if early else seconds)
                 _, said = training.communicate(timeout=patience)
             except subprocess.TimeoutExpired:
                 training.kill()
                 training.communicate()
                 found["kills"] += 1
                 found["early"] += early
-                found["writing"] += any(folder.rglob(SCRATCH))
+                found["in_writing"] += any(folder.rglob(SCRATCH))
                 found["kept"] += begun(place)
                 continue
         if training.returncode:
@@ -95,6 +100,14 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
         found["resumed"] += kept
         check(place, expected, found)
     return found | {"seconds_of_one": round(before + seconds, 2)}
+
+
+def wait_for_writing(training: subprocess.Popen[str], folder: Path, moments: random.Random) -> None:
+    """Return while something is being written, if anything is before the training ends: not always the first thing."""
+    seen, wanted = set[str](), moments.randint(1, 12)
+    while training.poll() is None and len(seen) < wanted:
+        seen |= {each.name for each in folder.rglob(SCRATCH)}
+    time.sleep(moments.uniform(0, 0.005))
 
 
 def timed(command: list[str]) -> tuple[float, float]:

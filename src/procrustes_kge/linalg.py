@@ -96,6 +96,15 @@ def procrustes_step(
     return polar(bound[..., None, None] * rotation - gradient)
 
 
+def inverse_norms(
+    residuals: Float[Tensor, "*batch relations"], triples: Int[Tensor, " relations"]
+) -> Float[Tensor, "*batch relations"]:
+    """Return 1/‖D‖ from ‖D‖², the weights that ∂‖D‖ = D/‖D‖ gives; 0 where the norm is no more than rounding."""
+    precision = torch.finfo(residuals.dtype).eps
+    noise = 10 * precision * triples.clamp_min(1)
+    return torch.where(residuals > noise, residuals.clamp_min(precision).rsqrt(), 0)
+
+
 def bag_sum(
     rows: Float[Tensor, "rows width"],
     members: Int[Tensor, " members"],

@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from procrustes_kge.layouts.fused import ROWS_PER_FUSED_TILE, FusedLayout
-from procrustes_kge.linalg import LIFT, LIFTS, POLISH, POLISHES
+from procrustes_kge.linalg import LIFT, LIFTS, POLISH, POLISHES, inverse_norms
 
 # By optimiser: how many entities a program moves, and with how many warps.
 ENTITIES_PER_PROGRAM = {"turn": 16, "adam": 32}
@@ -111,10 +111,7 @@ class FusedSegments:
             num_warps=2,
         )
         residuals = scratch.residuals[:segments]
-        if not by_norm:
-            return residuals  # not read
-        noise = 10 * precision.eps * layout.triples.clamp_min(1)
-        return torch.where(residuals > noise, residuals.clamp_min(precision.eps).rsqrt(), 0)
+        return inverse_norms(residuals, layout.triples) if by_norm else residuals  # not read
 
     def _rotate(self, weights: Float[Tensor, "segments relations"], translate: bool, by_norm: bool) -> None:
         """Compute where every query wants its entity."""
