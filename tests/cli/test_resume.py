@@ -95,7 +95,7 @@ def test_what_failed_is_resumed_from_its_last_checkpoint(way, whole, procrustes,
         assert ended("train", "ring.tsv", *WAYS[way], "--checkpoint-every", "1") == 2
     said = capsys.readouterr().err
     assert "No space left on device" in said
-    assert said.endswith("; `procrustes resume runs/ring` goes on from the last checkpoint\n")
+    assert said.endswith("; `procrustes resume runs/ring` goes on from what was kept\n")
     procrustes("resume", "runs/ring", "--checkpoint-every", "2")
     assert same(load_run("runs/ring").model, expected.model)
 
@@ -111,7 +111,7 @@ def test_a_disk_that_is_full_when_the_run_is_saved_loses_little(whole, procruste
         assert ended("train", "ring.tsv", *WAYS["fast"], "--checkpoint-every", "1") == 2
     said = capsys.readouterr().err
     assert "No space left on device" in said
-    assert said.endswith("; `procrustes resume runs/ring` goes on from the last checkpoint\n")
+    assert said.endswith("; `procrustes resume runs/ring` goes on from what was kept\n")
     procrustes("resume", "runs/ring")
     assert same(load_run("runs/ring").model, expected.model)
 

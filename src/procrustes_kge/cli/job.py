@@ -28,7 +28,7 @@ Every = Annotated[str | None, typer.Option("--checkpoint-every", help=_EVERY, sh
 
 def interval(text: str | None) -> Interval | None:
     """Return how often checkpoints are made; None: only where the training is asked to stop."""
-    return None if text == NEVER else parse_interval(text or EVERY)
+    return None if text == NEVER else parse_interval(EVERY if text is None else text)
 
 
 def carry_out(
@@ -44,7 +44,7 @@ def carry_out(
     # A short job is not worth it: it is written with its first checkpoint.
     checkpoints = FolderCheckpoints(place, every, begin=lambda: write_job(job, place))
     try:
-        with _saying_how_to_go_on(checkpoints, folder):
+        with _saying_how_to_go_on(folder):
             run = _learned(job, folder, checkpoints, TerminalWatcher(say))
             replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
             settings = run.settings or job.settings
@@ -78,22 +78,22 @@ def _learned(job: Job, folder: Path, checkpoints: FolderCheckpoints, watcher: Te
 
 
 @contextmanager
-def _saying_how_to_go_on(checkpoints: FolderCheckpoints, folder: Path) -> Iterator[None]:
+def _saying_how_to_go_on(folder: Path) -> Iterator[None]:
     """Let what stops a training, or saving it, say how to go on from what is kept of it."""
-    place, resume = checkpoints.folder, f"`procrustes resume {folder}` goes on"
+    place, resume = unfinished(folder), f"`procrustes resume {folder}` goes on"
     try:
         yield
     except Stopped:
         print(f"{place} holds what was learned; {resume}", file=sys.stderr)
         interrupts.interrupt(interrupts.release())
     except (KeyboardInterrupt, SystemExit):
-        if checkpoints.current is not None:
+        if (place / "job").exists():
             print(f"{place} holds an earlier moment; {resume} from there", file=sys.stderr)
         raise
     except InputError as error:
-        if checkpoints.current is None or not place.exists():  # it diverged
+        if not (place / "job").exists():  # nothing was kept, or it diverged
             raise
-        raise InputError(f"{error}; {resume} from the last checkpoint") from error
+        raise InputError(f"{error}; {resume} from what was kept") from error
 
 
 def _ranked(
