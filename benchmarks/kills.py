@@ -9,13 +9,16 @@ Writes benchmarks/results/kills-cpu.json or kills-cuda.json.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +85,7 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
                 if not early and not last:
                     training.stdout.readline()  # type: ignore[union-attr]  # printed when training begins
                 if not early and not last and moments.random() < WRITING:
-                    wait_for_writing(training, folder, moments)
+                    wait_for_writing(training, place, moments)
                     patience: float | None = 0.0
                 else:
                     patience = None if last else moments.uniform(0, before if early else seconds)
@@ -92,7 +95,7 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
                 training.communicate()
                 found["kills"] += 1
                 found["early"] += early
-                found["in_writing"] += any(folder.rglob(SCRATCH))
+                found["in_writing"] += bool(scratch(place))
                 found["kept"] += begun(place)
                 continue
         if training.returncode:
@@ -102,12 +105,21 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
     return found | {"seconds_of_one": round(before + seconds, 2)}
 
 
-def wait_for_writing(training: subprocess.Popen[str], folder: Path, moments: random.Random) -> None:
+def wait_for_writing(training: subprocess.Popen[str], place: Path, moments: random.Random) -> None:
     """Return while something is being written, if anything is before the training ends: not always the first thing."""
     seen, wanted = set[str](), moments.randint(1, 12)
     while training.poll() is None and len(seen) < wanted:
-        seen |= {each.name for each in folder.rglob(SCRATCH)}
+        seen |= scratch(place)
     time.sleep(moments.uniform(0, 0.005))
+
+
+def scratch(place: Path) -> set[str]:
+    """Return the names of what is being written."""
+    found = set[str]()
+    for folder in (place.parent, unfinished(place)):
+        with suppress(FileNotFoundError):
+            found |= {each for each in os.listdir(folder) if fnmatch(each, SCRATCH)}
+    return found
 
 
 def timed(command: list[str]) -> tuple[float, float]:
