@@ -9,7 +9,6 @@ Writes benchmarks/results/kills-cpu.json or kills-cuda.json.
 from __future__ import annotations
 
 import argparse
-import os
 import random
 import shutil
 import subprocess
@@ -18,7 +17,6 @@ import tempfile
 import time
 from contextlib import suppress
 from dataclasses import replace
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +116,7 @@ def scratch(place: Path) -> set[str]:
     found = set[str]()
     for folder in (place.parent, unfinished(place)):
         with suppress(FileNotFoundError):
-            found |= {each for each in os.listdir(folder) if fnmatch(each, SCRATCH)}
+            found |= {each.name for each in folder.iterdir() if each.match(SCRATCH)}
     return found
 
 
