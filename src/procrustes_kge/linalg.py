@@ -82,17 +82,6 @@ def completed(covariances: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch
     return covariances + torch.finfo(covariances.dtype).eps ** 0.5 * size * torch.diag(signs)
 
 
-def inverse_norms(
-    squares: Float[Tensor, "*batch relations"], triples: Real[Tensor, " relations"]
-) -> Float[Tensor, "*batch relations"]:
-    """Return 1/‖D‖ given ‖D‖² of each relation's triples: the weights that ∂‖D‖ = D/‖D‖ gives.
-
-    Where the norm is rounding noise, its direction is too: 0.
-    """
-    precision = torch.finfo(squares.dtype).eps
-    return torch.where(squares > 10 * precision * triples.clamp_min(1), squares.clamp_min(precision).rsqrt(), 0)
-
-
 def procrustes_step(
     rotation: Float[Tensor, "*batch d d"],
     gradient: Float[Tensor, "*batch d d"],
@@ -105,6 +94,15 @@ def procrustes_step(
     problem. The loss cannot rise if L is at least its largest curvature; with L = 0 and gradient −M it is Eq. 3.
     """
     return polar(bound[..., None, None] * rotation - gradient)
+
+
+def inverse_norms(
+    residuals: Float[Tensor, "*batch relations"], triples: Real[Tensor, " relations"]
+) -> Float[Tensor, "*batch relations"]:
+    """Return 1/‖D‖ from ‖D‖², the weights that ∂‖D‖ = D/‖D‖ gives; 0 where the norm is no more than rounding."""
+    precision = torch.finfo(residuals.dtype).eps
+    noise = 10 * precision * triples.clamp_min(1)
+    return torch.where(residuals > noise, residuals.clamp_min(precision).rsqrt(), 0)
 
 
 def bag_sum(

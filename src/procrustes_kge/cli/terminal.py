@@ -18,8 +18,8 @@ from procrustes_kge.models.ranking import Evaluation, evaluate, figure
 from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
 from procrustes_kge.training.checkpoints import Checkpoints
-from procrustes_kge.training.loop import Learned, Progress as TrainingProgress
 from procrustes_kge.training.recipes import Settings, learned
+from procrustes_kge.training.trainer import Learned, Progress as TrainingProgress
 from procrustes_kge.words import counted
 
 

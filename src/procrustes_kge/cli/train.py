@@ -210,7 +210,7 @@ def _check_begun(folder: Path, anew: bool) -> None:
     """Refuse a folder where an earlier training was stopped, which would be lost."""
     place = unfinished(folder)
     with locked(folder):  # where a training runs, that is said instead
-        if place.exists() and not anew:
+        if not anew and any(place.glob("[!.]*")):  # scratch alone: killed before anything was kept
             raise InputError(
                 f"{place} holds a training that was stopped; `procrustes resume {folder}` goes on with it, "
                 "--anew begins anew in its place"

@@ -110,7 +110,7 @@ class FusedSegments:
             num_warps=2,
         )
         residuals = scratch.residuals[:segments]
-        return inverse_norms(residuals, layout.triples) if by_norm else residuals  # these are not read
+        return inverse_norms(residuals, layout.triples) if by_norm else residuals  # not read
 
     def _rotate(self, weights: Float[Tensor, "segments relations"], translate: bool, by_norm: bool) -> None:
         """Compute where every query wants its entity."""

@@ -152,13 +152,13 @@ def _step(trainer: ContrastiveTrainer, workers: int, clock: _Clock) -> tuple[flo
     """Return the seconds of a step, and with how many threads: all, or one where that is as fast."""
     steps = (None for _ in repeat(None) for _ in trainer.steps())
 
-    def timed(count: int) -> float:
+    def on(count: int) -> float:
         with threads(count):
             return clock.each(lambda: next(steps))
 
     if workers or clock.device.type != "cpu" or cores() == 1:
-        return timed(trainer.workers), trainer.workers if clock.device.type == "cpu" else 0
-    alone, together = timed(1), timed(cores())
+        return on(trainer.workers), trainer.workers if clock.device.type == "cpu" else 0
+    alone, together = on(1), on(cores())
     return (together, cores()) if alone > CLEARLY_FASTER * together else (alone, 1)
 
 

@@ -28,10 +28,11 @@ from procrustes_kge.training.blocks import FusedBlock, PlainBlock, start_vectors
 from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
-from procrustes_kge.training.loop import Learned, Report, check_trainable, choose_epochs, run
+from procrustes_kge.training.loop import check_trainable, choose_epochs, run
 from procrustes_kge.training.restoring import restore_relations
 from procrustes_kge.training.state import State, merged, part_of
 from procrustes_kge.training.timekeeping import NO_TIME, Change
+from procrustes_kge.training.trainer import Learned, Report
 
 if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import Scratch
