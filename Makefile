@@ -1,6 +1,9 @@
 # make run        train and evaluate on the embedded dataset
 # make test       the tests, but for the slow ones: about two minutes on two cores
 # make check      lint, types, import directions, the tables and pictures, docs, and all tests
+# make lock     requirements.lock again: every dependency with the hashes of its files (SECURITY.md)
+# make audit    the lock compared with published advisories; exit code 2 where they can not be reached
+# make sbom     a bill of materials, CycloneDX, into dist/
 # make docs       the pages and the API reference, into site/; a warning is an error
 # make test-gpu   the tests that need a GPU, on a machine that has one
 # Everything needed is installed into .venv first; test-gpu installs nothing: PYTHON has PyTorch, Triton, numpy, jaxtyping,
@@ -11,7 +14,7 @@ BIN := $(VENV)/bin
 # Pins what is installed and what builds it.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: run test slow check lint docs test-gpu clean
+.PHONY: run test slow check lint docs test-gpu lock audit sbom clean
 
 run: $(VENV)/installed
 	$(BIN)/procrustes train
@@ -30,6 +33,7 @@ lint: $(VENV)/installed-check
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check_results.py
+	$(BIN)/python scripts/supply.py licences
 
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet  # the variable: an announcement of the theme's makers
@@ -37,6 +41,15 @@ docs: $(VENV)/installed-docs
 
 test-gpu:
 	PYTHONPATH="$(CURDIR)/src$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -m gpu -rs tests
+
+lock: $(VENV)/installed-supply
+	$(BIN)/python scripts/supply.py lock
+
+audit: $(VENV)/installed-supply
+	$(BIN)/python scripts/supply.py audit
+
+sbom: $(VENV)/installed
+	$(BIN)/python scripts/supply.py sbom
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -53,6 +66,10 @@ $(VENV)/installed-check: $(VENV)/installed-test
 
 $(VENV)/installed-docs: $(VENV)/installed
 	$(BIN)/pip install --quiet --editable '.[docs]'
+	touch $@
+
+$(VENV)/installed-supply: $(VENV)/installed
+	$(BIN)/pip install --quiet --editable '.[supply]'
 	touch $@
 
 clean:

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,9 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "supervised": ("complex", {"dim": 20, "epochs": 6}),
 }
 WITHOUT = "without validation triples"
+EARLY = 0.1  # of the kills, while the process starts
+WRITING = 0.5  # of the others, while a job, a checkpoint or the run is written
+SCRATCH = ".*-*"  # what is being written; a lock has no mark of its process in its name
 COMMAND = [sys.executable, "-m", "procrustes_kge"]
 
 
@@ -68,28 +72,69 @@ def main() -> None:
 def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.Random) -> dict[str, Any]:
     """Kill one kind of training so many times; return how often it was resumed, how it ended, and what was left."""
     place = folder / "runs" / "one"
-    run = unfinished(place)
-    started = time.perf_counter()
-    subprocess.run(training_of(arguments, name, folder / "whole"), check=True, capture_output=True)
-    seconds, expected = time.perf_counter() - started, load(folder / "whole")
-    found = dict.fromkeys(("kills", "checkpoints", "begun", "trainings", "different", "left"), 0)
-    while found["kills"] < kills or run.exists():
+    before, seconds = timed(training_of(arguments, name, folder / "whole"))
+    expected = load(folder / "whole")
+    found = dict.fromkeys(("kills", "early", "in_writing", "kept", "trainings", "resumed", "different", "left"), 0)
+    while found["kills"] < kills or begun(place):
+        kept, early, last = begun(place), moments.random() < EARLY, found["kills"] == kills
         command = training_of(arguments, name, place)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
             try:
-                patience = moments.uniform(0.3, 1.1) * seconds if found["kills"] < kills else None
+                if not early and not last:
+                    training.stdout.readline()  # type: ignore[union-attr]  # printed when training begins
+                if not early and not last and moments.random() < WRITING:
+                    wait_for_writing(training, place, moments)
+                    patience: float | None = 0.0
+                else:
+                    patience = None if last else moments.uniform(0, before if early else seconds)
                 _, said = training.communicate(timeout=patience)
             except subprocess.TimeoutExpired:
                 training.kill()
                 training.communicate()
                 found["kills"] += 1
-                found["checkpoints"] += any(run.glob("checkpoint-*"))
-                found["begun"] += (run / "job").exists()
+                found["early"] += early
+                found["in_writing"] += bool(scratch(place))
+                found["kept"] += begun(place)
                 continue
         if training.returncode:
             raise SystemExit(f"{' '.join(command)}\n{said}")
+        found["resumed"] += kept
         check(place, expected, found)
-    return found | {"seconds_of_one": round(seconds, 2)}
+    return found | {"seconds_of_one": round(before + seconds, 2)}
+
+
+def wait_for_writing(training: subprocess.Popen[str], place: Path, moments: random.Random) -> None:
+    """Return while something is being written, if anything is before the training ends: not always the first thing."""
+    seen, wanted = set[str](), moments.randint(1, 12)
+    while training.poll() is None and len(seen) < wanted:
+        seen |= scratch(place)
+    time.sleep(moments.uniform(0, 0.005))
+
+
+def scratch(place: Path) -> set[str]:
+    """Return the names of what is being written."""
+    found = set[str]()
+    for folder in (place.parent, unfinished(place)):
+        with suppress(FileNotFoundError):
+            found |= {each.name for each in folder.iterdir() if each.match(SCRATCH)}
+    return found
+
+
+def timed(command: list[str]) -> tuple[float, float]:
+    """Train; return the seconds to the first line that is printed, and from there to the end."""
+    started = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
+        training.stdout.readline()  # type: ignore[union-attr]
+        begun = time.perf_counter()
+        _, said = training.communicate()
+    if training.returncode:
+        raise SystemExit(f"{' '.join(command)}\n{said}")
+    return begun - started, time.perf_counter() - begun
+
+
+def begun(place: Path) -> bool:
+    """Say whether anything is kept of a training."""
+    return any(unfinished(place).glob("[!.]*"))
 
 
 def training_of(arguments: Any, name: str, place: Path) -> list[str]:
@@ -97,12 +142,12 @@ def training_of(arguments: Any, name: str, place: Path) -> list[str]:
     flags = ["--device", arguments.device, *(["--deterministic"] if arguments.device != "cpu" else [])]
     if arguments.device != "cpu":  # where the command's own packages may be missing
         return [sys.executable, __file__, arguments.graph, *flags[:2], "--child", name, "--out", str(place)]
-    if unfinished(place).exists():
+    if begun(place):
         return [*COMMAND, "resume", str(place)]
     recipe_name, changes = WAYS[name]
     flags += [word for key, value in changes.items() for word in (f"--{key}", str(value))]
     flags += ["--valid", "0"] if name.endswith(WITHOUT) else []
-    every = ["--checkpoint-every", "1", "--anew", "--out", str(place)]
+    every = ["--checkpoint-every", "1", "--out", str(place)]
     return [*COMMAND, "train", arguments.graph, "--recipe", recipe_name, *flags, *every]
 
 
@@ -111,6 +156,7 @@ def child(arguments: argparse.Namespace) -> None:
     graph, (name, changes) = read_graph(arguments.graph), WAYS[arguments.child]
     if arguments.child.endswith(WITHOUT):
         graph = replace(graph, valid=graph.valid[:0])
+    print(graph.describe(), flush=True)
     settings, place = recipe(name, graph, arguments.device, deterministic=True, **changes), unfinished(arguments.out)
     run = learned_run(graph, settings, name, checkpoints=FolderCheckpoints(place, "1"))
     save(run.model, arguments.out, graph, run.settings, run.report)

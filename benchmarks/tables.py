@@ -10,6 +10,7 @@ python benchmarks/tables.py restoring           what leaving the rotations out c
 python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking beside their floors, for docs/speed.md
 python benchmarks/tables.py growth cpu          how an epoch grows, for docs/speed.md
 python benchmarks/tables.py memory cpu wn18rr   what a training takes beyond its table, for docs/speed.md
+python benchmarks/tables.py checkpoints cpu     what a checkpoint costs, for docs/speed.md
 python benchmarks/tables.py steps               what the optimiser of the recipe `fast` is worth, for docs/maths.md
 python benchmarks/tables.py tried               what was tried with the baselines, for whoever tries more
 
@@ -223,6 +224,19 @@ def memory_table(device: str, dataset: str) -> str:
     return "\n".join([*lines, f"| {' | '.join(f'{size / 1e6:.0f} MB' for size in sizes.values())} |"])
 
 
+def checkpoints_table(device: str) -> str:
+    """Return, in Markdown, the size of a checkpoint, and the time to write it and to read it again."""
+    content = json.loads((result_files.RESULTS / f"checkpoints-{device}.json").read_text(encoding="utf-8"))
+    lines = [
+        "| recipe | MB | writing, ms | of training, when made every 5 minutes | checking when resumed, ms |",
+        "|---|---|---|---|---|",
+    ]
+    for row in content["rows"]:
+        writing = f"{row['milliseconds']:,} | {row['per_cent']:.2f} %"
+        lines.append(f"| `{row['recipe']}` | {row['megabytes']:,} | {writing} | {row['reading_milliseconds']:,} |")
+    return "\n".join(lines)
+
+
 def search_table(study: str) -> str:
     """Return, in Markdown, the validation MRR at the start of a search and after each change, on both benchmarks."""
     starts: list[dict[str, Any]] = []
@@ -285,6 +299,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "speed": speed_table,
     "growth": growth_table,
     "memory": memory_table,
+    "checkpoints": checkpoints_table,
     "steps": steps_table,
 }
 ON_NO_PAGE = {"tried": tried_table}

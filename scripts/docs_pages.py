@@ -1,4 +1,4 @@
-"""Pages that `make docs` adds to those of docs/: CONTRIBUTING.md, and the API reference, a page for each room."""
+"""Pages that `make docs` adds to those of docs/: those beside it, and the API reference, a page for each room."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "procrustes_kge"
-CONTRIBUTING = "contributing.md"
+BESIDE = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 # The public names by the room that they live in, in the order in which a user meets them.
 JOBS = {
     "graphs": "Read triples",
@@ -32,15 +32,17 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages."""
-    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").replace("](docs/", "](")
-    for name, content in {CONTRIBUTING: contributing, **api_pages()}.items():
+    beside = {page: (ROOT / name).read_text(encoding="utf-8").replace("](docs/", "](") for name, page in BESIDE.items()}
+    for name, content in {**beside, **api_pages()}.items():
         files.append(File.generated(config, name, content=content))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Lead links to CONTRIBUTING.md, which is beside docs/ in the repository, to its page."""
-    return markdown.replace("](../CONTRIBUTING.md", f"]({CONTRIBUTING}")
+    """Lead links to what is beside docs/ in the repository to its page."""
+    for name, page in BESIDE.items():
+        markdown = markdown.replace(f"](../{name}", f"]({page}")
+    return markdown
 
 
 def api_pages() -> dict[str, str]:

@@ -18,8 +18,8 @@ from procrustes_kge.runs.checkpoints import FORMAT as CHECKPOINT_FORMAT
 from procrustes_kge.runs.contents import FORMAT
 from procrustes_kge.runs.jobs import Job, write_job
 from procrustes_kge.training.checkpoints import Stopped
-from procrustes_kge.training.loop import Progress
 from procrustes_kge.training.recipes import Settings
+from procrustes_kge.training.trainer import Progress
 
 SAMPLES = Path(__file__).parents[1] / "tests" / "runs" / "samples"
 WAYS: dict[str, dict[str, Any]] = {"fast": {"segment": 2}, "accurate": {"segment": 2, "batch": "full"}, "complex": {}}

@@ -17,16 +17,20 @@ from procrustes_kge.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(procrustes_kge.__file__).parent
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+    *sorted((ROOT / "docs").glob("*.md")),
+)
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 NEED_TRITON = ("kernels.distances", "kernels.full_batch")
 
 NAME = re.compile(r"(?<=`)[A-Za-z]\w*(?:\.[A-Za-z]\w*)+(?=`)")
-SUFFIXES = (".json", ".md", ".py", ".safetensors", ".toml", ".txt", ".vec", ".npy", ".parquet", ".yml")
+SUFFIXES = (".json", ".md", ".py", ".safetensors", ".toml", ".txt", ".vec", ".npy", ".parquet", ".yml", ".lock")
 FILE = re.compile(r"(?<=`)(?:tests/|benchmarks/|scripts/)?[a-z]\w*(?:/[\w*]*)*(?:/|\.py)(?=`)")
 FLAG = re.compile(r"(?<![\w!<-])--[a-z][a-z0-9-]*")
 VERB = re.compile(r"procrustes (bench \w+|data get|\w+)")
-OF_SCRIPTS = {"--try", "--write"}  # of benchmarks/baselines.py and scripts/check_results.py
+OF_OTHERS = {"--try", "--write", "--version"}  # of scripts, and of the command before any verb
+OF_OTHERS |= {"--require-hashes", "--no-deps", "--no-build-isolation"}  # of pip
 
 
 @cache
@@ -86,7 +90,7 @@ def verbs():
 
 def unknown_flags(text):
     """Return the flags in a text that no command has, and those behind a verb that the verb has not."""
-    known = set().union(*verbs().values(), OF_SCRIPTS)
+    known = set().union(*verbs().values(), OF_OTHERS)
     unknown = [flag for flag in FLAG.findall(text) if flag not in known]
     for line in re.split(r"\n|`", text):
         if verb := VERB.match(line):

@@ -18,7 +18,10 @@ from procrustes_kge.training.budget import parse_size, parse_time
 from procrustes_kge.training.recipes import check_recipe, recipes_with
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+    *sorted((ROOT / "docs").glob("*.md")),
+)
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
@@ -118,7 +121,7 @@ def refused(words):
         return f"no extras {wanted}" if {each for extra in wanted for each in extra.split(",")} - set(EXTRAS) else ""
     if name.endswith("python") and rest[0] != "-m":
         return "" if (ROOT / rest[0]).is_file() else f"no file {rest[0]}"
-    return "" if name in ("cut", "export") or name.endswith("python") else f"an unknown command {name}"
+    return "" if name in ("cut", "export", "sed") or name.endswith("python") else f"an unknown command {name}"
 
 
 def not_understood(words):

@@ -12,6 +12,7 @@ from procrustes_kge.linalg import (
     completed,
     cross_covariance,
     cut,
+    inverse_norms,
     nearest_orthogonal,
     nearest_orthogonal_by_products,
     principal_components,
@@ -330,6 +331,15 @@ def test_bag_sum_is_a_plain_loop(generator, width, count, sizes):
     assert sums.shape == (len(sizes), width)
     for found, wanted in zip(sums, expected, strict=True):
         close(found, wanted)
+
+
+@given(SEEDS, st.sampled_from([torch.float32, torch.float64]))
+def test_inverse_norms_are_those_of_the_residual_and_0_where_it_is_rounding_noise(generator, dtype):
+    triples = torch.randint(0, 1000, (6,), generator=generator)
+    norms = 0.1 + normal(3, 6, generator=generator, dtype=dtype).abs()
+    close(inverse_norms(norms.square(), triples) * norms, torch.ones_like(norms), 1e-5)
+    noise = torch.finfo(dtype).eps * triples.to(dtype).expand(3, 6)
+    assert (inverse_norms(noise, triples) == 0).all()
 
 
 @given(SEEDS, st.integers(1, 3), st.integers(4, 8))

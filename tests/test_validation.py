@@ -97,13 +97,6 @@ def test_the_ends_of_a_range(value, above, accepted):
         refused(partial(check_range, kettle, "loudness", 2.0, above), setting="loudness", seen=value, remedy="above 0")
 
 
-def test_a_range_may_give_an_example():
-    call = partial(check_range, Kettle(loudness=-1.0), "loudness", 1000, example=0.25)
-    assert refused(call, setting="loudness", seen=-1.0, remedy="such as 0.25") == (
-        "loudness -1.0, expected a number from 0 to 1000, such as 0.25"
-    )
-
-
 @given(st.integers(1, 300), st.integers(1, 40))
 def test_vectors_are_cut_into_equal_segments_and_what_is_suggested_can_be(dim, segment):
     if dim % segment == 0:

@@ -7,7 +7,7 @@ dimensions are segments, which never meet in training, so every function works o
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Real
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
@@ -94,6 +94,15 @@ def procrustes_step(
     problem. The loss cannot rise if L is at least its largest curvature; with L = 0 and gradient −M it is Eq. 3.
     """
     return polar(bound[..., None, None] * rotation - gradient)
+
+
+def inverse_norms(
+    residuals: Float[Tensor, "*batch relations"], triples: Real[Tensor, " relations"]
+) -> Float[Tensor, "*batch relations"]:
+    """Return 1/‖D‖ from ‖D‖², the weights that ∂‖D‖ = D/‖D‖ gives; 0 where the norm is no more than rounding."""
+    precision = torch.finfo(residuals.dtype).eps
+    noise = 10 * precision * triples.clamp_min(1)
+    return torch.where(residuals > noise, residuals.clamp_min(precision).rsqrt(), 0)
 
 
 def bag_sum(

@@ -75,14 +75,13 @@ def check_odd(**numbers: int) -> None:
             raise InputError(f"{spoken(name)} {value}, expected an odd number; try {tries}")
 
 
-def check_range(settings: Any, name: str, most: float, above: bool = False, example: float | None = None) -> None:
+def check_range(settings: Any, name: str, most: float, above: bool = False) -> None:
     """Refuse a number below 0 (or not above it) or over `most`; NaN too."""
     value = getattr(settings, name)
     if not (0 < value <= most if above else 0 <= value <= most):
         low, high = ("above 0", ", at most") if above else ("from 0", " to")
         high = f"{high} {most:g}" if isfinite(most) else ("" if above else " up")
-        such = f", such as {example}" if example is not None else ""
-        raise InputError(f"{spoken(name)} {value}, expected a number {low}{high}{such}")
+        raise InputError(f"{spoken(name)} {value}, expected a number {low}{high}")
 
 
 def check_segments(dim: int, segment: int, groups: int = 1) -> None:

@@ -1,6 +1,5 @@
 """Every mistake is one line on standard error that names what was given and a remedy; it leaves nothing behind."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import torch
 
 from commands import TINY
 from procrustes_kge.runs.store import save
+from procrustes_kge.system.sealed import seal
 from toys import planted_model
 
 
@@ -43,6 +43,18 @@ def damaged(file, change):
         return ["evaluate", "RUN"]
 
     return prepare
+
+
+def of_format_2(here):
+    Path("RUN").mkdir()
+    Path("RUN", "settings.json").write_text('{"format": 2}')  # before there were manifests
+    return ["evaluate", "RUN"]
+
+
+def of_format_6(here):
+    save(*planted_model()[:1], "RUN", planted_model()[1])
+    seal(Path("RUN"), "run", 6)
+    return ["evaluate", "RUN"]
 
 
 def in_a_folder(command, **files):
@@ -181,10 +193,8 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     "run is another folder": (in_a_folder(["export", "folder", "x.npy"]), "folder", "not a run", "no settings.json"),
     "run truncated": (damaged("model.safetensors", lambda whole: whole[:-100]), "RUN", "damaged or truncated", ""),
     "run names truncated": (damaged("entities.txt", lambda whole: whole[:-100]), "RUN", "damaged or truncated", ""),
-    "run of another version": (
-        damaged("settings.json", lambda whole: re.sub(rb'"format": \d+', b'"format": 2', whole)),
-        *("RUN", "written in format 2", "train again"),
-    ),
+    "run of an older version": (of_format_2, "RUN", "written in format 2", "train again"),
+    "run of a newer version": (of_format_6, "RUN", "written in format 6", "upgrade procrustes-kge"),
     "split unknown": (with_run("evaluate", "RUN", "--split", "dev"), "split", "'dev'", "Known: train, valid, test"),
     "ranking on no GPU": (with_run("evaluate", "RUN", "--device", "cuda:99"), "device", "'cuda:99'", "PyTorch"),
     # Queries.

@@ -97,8 +97,24 @@ def test_what_failed_is_resumed_from_its_last_checkpoint(way, whole, procrustes,
         assert ended("train", "ring.tsv", *WAYS[way], "--checkpoint-every", "1") == 2
     said = capsys.readouterr().err
     assert "No space left on device" in said
-    assert said.endswith("; `procrustes resume runs/ring` goes on from the last checkpoint\n")
+    assert said.endswith("; `procrustes resume runs/ring` goes on from what was kept\n")
     procrustes("resume", "runs/ring", "--checkpoint-every", "2")
+    assert same(load_run("runs/ring").model, expected.model)
+
+
+def test_a_disk_that_is_full_when_the_run_is_saved_loses_little(whole, procrustes, capsys, monkeypatch):
+    expected = whole("fast")
+    with monkeypatch.context() as patch:
+
+        def full(fresh, target):
+            raise OSError(28, "No space left on device")
+
+        patch.setattr(store, "put_folder", full)
+        assert ended("train", "ring.tsv", *WAYS["fast"], "--checkpoint-every", "1") == 2
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert said.endswith("; `procrustes resume runs/ring` goes on from what was kept\n")
+    procrustes("resume", "runs/ring")
     assert same(load_run("runs/ring").model, expected.model)
 
 
@@ -152,6 +168,13 @@ def test_a_training_that_was_stopped_is_not_begun_anew_unasked(procrustes, refus
 def test_there_is_nothing_to_resume(refused, run):
     refused("resume", run, setting=str(run), seen="has ended", remedy="nothing to resume")
     refused("resume", "runs/missing", setting="runs/missing", seen="is missing", remedy="procrustes train")
+
+
+def test_killed_before_anything_was_kept_it_is_trained_again(procrustes, refused):
+    Path("runs/ring.unfinished/.job-1-x").mkdir(parents=True)  # scratch of a process that was killed
+    refused("resume", "runs/ring", setting="runs/ring", seen="is missing", remedy="procrustes train")
+    procrustes("train", "ring.tsv", *WAYS["fast"])
+    assert [path.name for path in Path("runs").iterdir()] == ["ring"]
 
 
 def test_a_damaged_job_is_refused(refused, monkeypatch, capsys):

@@ -15,8 +15,8 @@ from procrustes_kge.models.ranking import PROTOCOL, evaluate
 from procrustes_kge.runs import experiment as experiment_module
 from procrustes_kge.runs.experiment import Watcher, experiment, ranked
 from procrustes_kge.runs.store import load_run, save
-from procrustes_kge.training.loop import Learned
 from procrustes_kge.training.recipes import METHODS, learned, values_of
+from procrustes_kge.training.trainer import Learned
 from toys import rotated_graph, same, small_settings
 
 NO_TRIPLES = torch.empty(0, 3, dtype=torch.int64)

@@ -12,10 +12,11 @@ from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.training.full_batch import FullBatch
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.loop import Progress, run, validation_mrr
+from procrustes_kge.training.loop import run, validation_mrr
 from procrustes_kge.training.recipes import learned
 from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.state import copied
+from procrustes_kge.training.trainer import Progress
 from toys import random_graph, rotated_graph, same
 
 every_method = pytest.mark.parametrize(("method", "settings"), METHODS.values(), ids=METHODS)

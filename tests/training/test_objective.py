@@ -42,7 +42,8 @@ class Case:
 
     @property
     def found(self):
-        return Answers(*self.places, self.weights)
+        counts = torch.tensor([len(each) for each in self.answers], dtype=self.weights.dtype)
+        return Answers(*self.places, self.weights, counts)
 
     @property
     def columns(self):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from procrustes_kge.training.optimisers import Adagrad, Adam
-from procrustes_kge.training.state import copied
+from procrustes_kge.training.optimisers import OPTIMISERS, Adagrad, Adam
+from procrustes_kge.training.state import Remembering, copied
 
 TWINS = {Adam: torch.optim.Adam, Adagrad: torch.optim.Adagrad}  # with the defaults of both
 SHAPES = st.sampled_from([(1,), (5, 3), (2, 3, 4)])
@@ -115,3 +115,21 @@ def test_an_optimiser_goes_on_from_the_state_of_another_and_leaves_it_alone(kind
         assert all(torch.equal(before[name], table) for name, table in state.items())
         optimise(values, gradient, 0.3)
         assert torch.equal(same_values, values)
+
+
+@pytest.mark.parametrize("kind", OPTIMISERS.values(), ids=OPTIMISERS)
+def test_each_has_a_twin_and_counts_what_it_remembers(kind):
+    values = torch.zeros(4, 3)
+    assert kind in TWINS
+    assert sum(table.shape == values.shape for table in kind(values).state().values()) == kind.moments
+
+
+def test_what_cannot_be_restored_is_said():
+    class Lazy(Remembering):
+        remembered = ("table",)
+        table = None
+
+    lazy = Lazy()
+    lazy.restore(lazy.state())
+    with pytest.raises(ValueError, match="'table'"):
+        lazy.restore({"table": torch.zeros(1)})

@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from statistics import mean
 from typing import Any, cast
@@ -17,7 +18,7 @@ import torch
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import evaluate, figure
-from procrustes_kge.system.devices import choose_device
+from procrustes_kge.system.devices import choose_device, timed
 from procrustes_kge.system.threads import over_cores, threads
 from procrustes_kge.training.contrastive import Contrastive
 from procrustes_kge.training.contrastive_settings import ContrastSettings
@@ -102,15 +103,8 @@ def machine_rates(device: torch.device) -> MachineRates:
 
 def best_of(work: Callable[[], Any], device: torch.device, times: int = 5) -> float:
     """Return the seconds of the fastest of several calls, after one that is not counted."""
-    best = float("inf")
-    for number in range(times + 1):
-        started = time.perf_counter()
-        work()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        if number:
-            best = min(best, time.perf_counter() - started)
-    return best
+    _, *seconds = (timed(work, device)[1] for _ in range(times + 1))
+    return min(seconds)
 
 
 def full_batch_epoch(graph: Graph, settings: FitSettings, rates: MachineRates) -> Timing:
@@ -169,11 +163,8 @@ def trained(graph: Graph, settings: OwnSettings, name: str, seeds: int = 3) -> t
     device, seconds, found = choose_device(settings.device), [], []
     learn(graph, replace(settings, epochs=1))
     for seed in range(seeds):
-        started = time.perf_counter()
-        model = learn(graph, replace(settings, seed=seed))
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
-        seconds.append(time.perf_counter() - started)
+        model, taken = timed(partial(learn, graph, replace(settings, seed=seed)), device)
+        seconds.append(taken)
         found.append(evaluate(model, graph).mrr)
     note = f"two-sided test MRR {figure(mean(found))}, lowest of {counted(seeds, 'seed')} {figure(min(found))}"
     return Timing(f"{TRAINING}, {name}, dim {settings.dim:,}", mean(seconds), note=note), model

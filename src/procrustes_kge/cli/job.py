@@ -1,7 +1,8 @@
 """Carrying out a job, for `train` and `resume` alike: learn, save, rank, and say so on the way."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +29,7 @@ Every = Annotated[str | None, typer.Option("--checkpoint-every", help=_EVERY, sh
 
 def interval(text: str | None) -> Interval | None:
     """Return how often checkpoints are made; None: only where the training is asked to stop."""
-    return None if text == NEVER else parse_interval(text or EVERY)
+    return None if text == NEVER else parse_interval(EVERY if text is None else text)
 
 
 def carry_out(
@@ -44,13 +45,14 @@ def carry_out(
     # A short job is not worth it: it is written with its first checkpoint.
     checkpoints = FolderCheckpoints(place, every, begin=lambda: write_job(job, place))
     try:
-        run = _learned(job, folder, checkpoints, TerminalWatcher(say))
-        replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
-        settings = run.settings or job.settings
-        repeat = repeating_command(job.source, job.graph, job.recipe, settings, job.options)
-        report = {**run.report, **({"planned": job.planned} if job.planned else {}), "repeat": repeat}
-        # Saved before it is ranked: nothing that happens from here on loses what has been learned.
-        save(run.model, folder, job.graph, run.settings, report, relations=job.relations)
+        with _saying_how_to_go_on(folder):
+            run = _learned(job, folder, checkpoints, TerminalWatcher(say))
+            replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
+            settings = run.settings or job.settings
+            repeat = repeating_command(job.source, job.graph, job.recipe, settings, job.options)
+            report = {**run.report, **({"planned": job.planned} if job.planned else {}), "repeat": repeat}
+            # Saved before it is ranked: nothing that happens from here on loses what has been learned.
+            save(run.model, folder, job.graph, run.settings, report, relations=job.relations)
         remove(place)
         say(f"saved  {folder}{replaced}")
         stopped = interrupts.release()
@@ -65,28 +67,35 @@ def carry_out(
 
 
 def _learned(job: Job, folder: Path, checkpoints: FolderCheckpoints, watcher: TerminalWatcher) -> Run:
-    """Train; what stops it on the way says how to go on."""
-    place, resume = unfinished(folder), f"`procrustes resume {folder}` goes on"
+    """Train; a signal asks to stop, and weights that diverge are kept as they were last good."""
     interrupts.stop_first(checkpoints.stop)
     try:
         return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints)
-    except Stopped:
-        print(f"{place} holds what was learned; {resume}", file=sys.stderr)
-        interrupts.interrupt(interrupts.release())
-    except KeyboardInterrupt:
-        if checkpoints.current is not None:
-            print(f"{place} holds an earlier moment; {resume} from there", file=sys.stderr)
-        raise
     except DivergedError as error:
-        remove(place)  # it would diverge again
+        remove(unfinished(folder))  # it would diverge again
         kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
         settings = changed(job.settings, dim=error.model.dim)  # of the parts that were trained
         save(error.model, kept, job.graph, settings, {"diverged": str(error)})
         raise InputError(f"{error}; the last good weights are in {kept}") from None
+
+
+@contextmanager
+def _saying_how_to_go_on(folder: Path) -> Iterator[None]:
+    """Let what stops a training, or saving it, say how to go on from what is kept of it."""
+    place, resume = unfinished(folder), f"`procrustes resume {folder}` goes on"
+    try:
+        yield
+    except Stopped:
+        print(f"{place} holds what was learned; {resume}", file=sys.stderr)
+        interrupts.interrupt(interrupts.release())
+    except (KeyboardInterrupt, SystemExit):
+        if (place / "job").exists():
+            print(f"{place} holds an earlier moment; {resume} from there", file=sys.stderr)
+        raise
     except InputError as error:
-        if checkpoints.current is None:
+        if not (place / "job").exists():  # nothing was kept, or it diverged
             raise
-        raise InputError(f"{error}; {resume} from the last checkpoint") from error
+        raise InputError(f"{error}; {resume} from what was kept") from error
 
 
 def _ranked(

@@ -36,7 +36,7 @@ def resume(
     with warnings_as_notes(), locked(folder):
         for target in (place, folder):
             remove_stale_scratch(target)
-        if not place.exists():
+        if not (place / "job").exists():
             raise InputError(_nothing_to_resume(folder))
         job, say = read_job(place), say_unless(as_json)
         if isinstance(job, Job):
@@ -52,6 +52,6 @@ def resume(
 def _nothing_to_resume(folder: Path) -> str:
     if not folder.exists():
         place = unfinished(folder)
-        return f"{folder}: no training to resume, {place} is missing; `procrustes train` begins one"
+        return f"{folder}: no training to resume, {place / 'job'} is missing; `procrustes train` begins one"
     ranks = "" if load_run(folder).report.get("metrics") else f"; `procrustes evaluate {folder}` ranks it"
     return f"{folder}: its training has ended, so there is nothing to resume{ranks}"

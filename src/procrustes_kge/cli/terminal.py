@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -17,19 +18,14 @@ from procrustes_kge.models.ranking import Evaluation, evaluate, figure
 from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
 from procrustes_kge.training.checkpoints import Checkpoints
-from procrustes_kge.training.loop import Learned, Progress as TrainingProgress
 from procrustes_kge.training.recipes import Settings, learned
+from procrustes_kge.training.trainer import Learned, Progress as TrainingProgress
 from procrustes_kge.words import counted
 
 
-def say_line(line: str) -> None:
-    """Print a line without delay."""
-    print(line, flush=True)
-
-
 def say_unless(quiet: bool) -> Callable[[str], None]:
-    """Return a function that prints lines, or with `quiet` one that prints nothing."""
-    return (lambda _: None) if quiet else say_line
+    """Return a function that prints lines without delay, or with `quiet` one that prints nothing."""
+    return (lambda _: None) if quiet else partial(print, flush=True)
 
 
 def read_with_bar(source: str, **options: Any) -> Graph:

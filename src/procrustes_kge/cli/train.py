@@ -32,11 +32,11 @@ from procrustes_kge.training.recipes import (
     recipe,
 )
 from procrustes_kge.training.supervised_settings import TrainSettings
+from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.words import either, unknown
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
 WRAP_UP = 1.0  # seconds: the last line, and the end of the process
-TINY = 1e-3  # seconds: no time is left, which is not the same as any time
 
 verb = new_verb()
 Source = Annotated[
@@ -166,7 +166,7 @@ def _choose(
         settings = recipe(name, graph, **changes)
         if isinstance(settings, TrainSettings):
             return name, settings, None
-        left = None if seconds is None else max(TINY, seconds - WRAP_UP - elapsed())
+        left = None if seconds is None else max(NO_TIME, seconds - WRAP_UP - elapsed())
         planned = plan(graph, settings, left, memory, keep=changes)
         if left is None or planned.seconds <= AIM * left:
             break
@@ -210,7 +210,7 @@ def _check_begun(folder: Path, anew: bool) -> None:
     """Refuse a folder where an earlier training was stopped, which would be lost."""
     place = unfinished(folder)
     with locked(folder):  # where a training runs, that is said instead
-        if place.exists() and not anew:
+        if not anew and any(place.glob("[!.]*")):  # scratch alone: killed before anything was kept
             raise InputError(
                 f"{place} holds a training that was stopped; `procrustes resume {folder}` goes on with it, "
                 "--anew begins anew in its place"

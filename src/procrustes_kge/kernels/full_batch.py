@@ -19,7 +19,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from procrustes_kge.layouts.fused import ROWS_PER_FUSED_TILE, FusedLayout
-from procrustes_kge.linalg import LIFT, LIFTS, POLISH, POLISHES
+from procrustes_kge.linalg import LIFT, LIFTS, POLISH, POLISHES, inverse_norms
 
 # By optimiser: how many entities a program moves, and with how many warps.
 ENTITIES_PER_PROGRAM = {"turn": 16, "adam": 32}
@@ -40,9 +40,8 @@ class Scratch:
     @staticmethod
     def numbers(layout: FusedLayout, width: int) -> int:
         """Return how many numbers it holds for a segment."""
-        relations, matrix = layout.relations, width * width
-        covariances = layout.tail_workloads * (matrix + 2 * width)
-        return covariances + relations * (matrix + 1 + 2 * width) + layout.places * width
+        sizes = Scratch(layout, 1, width, torch.device("meta"))  # a device that holds no numbers
+        return sum(table.numel() for table in vars(sizes).values())
 
 
 class FusedSegments:
@@ -111,10 +110,7 @@ class FusedSegments:
             num_warps=2,
         )
         residuals = scratch.residuals[:segments]
-        if not by_norm:
-            return residuals  # not read
-        noise = 10 * precision.eps * layout.triples.clamp_min(1)
-        return torch.where(residuals > noise, residuals.clamp_min(precision.eps).rsqrt(), 0)
+        return inverse_norms(residuals, layout.triples) if by_norm else residuals  # not read
 
     def _rotate(self, weights: Float[Tensor, "segments relations"], translate: bool, by_norm: bool) -> None:
         """Compute where every query wants its entity."""

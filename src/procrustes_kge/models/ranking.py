@@ -84,15 +84,7 @@ class Metrics:
 
     def as_dict(self) -> dict[str, float]:
         """Return the metrics under the names that reports use."""
-        return {
-            "mrr": self.mrr,
-            "hits@1": self.hits_at_1,
-            "hits@3": self.hits_at_3,
-            "hits@10": self.hits_at_10,
-            "mean_rank": self.mean_rank,
-            "amri": self.amri,
-            "count": self.count,
-        }
+        return {name.replace("_at_", "@"): value for name, value in vars(self).items()}
 
     def __repr__(self) -> str:
         hits = ((1, self.hits_at_1), (3, self.hits_at_3), (10, self.hits_at_10))
@@ -141,7 +133,7 @@ class Evaluation(Sides):
     triples: int  # in the split; if time was short, only a sample of them was ranked
 
     @classmethod
-    def of(cls, ranks: Ranks, names: Sequence[str], triples: int | None = None) -> Evaluation:
+    def of(cls, ranks: Ranks, names: Sequence[str], triples: int) -> Evaluation:
         """Summarise ranks over all queries, per side, for seen entities, and per relation."""
 
         def summary(chosen: Ranks) -> Metrics:
@@ -161,7 +153,7 @@ class Evaluation(Sides):
             pessimistic=Metrics.of(ranks.pessimistic, ranks.candidates),
             relations={name: sides for name, sides in zip(names, relations, strict=True) if sides.both.count},
             ranks=ranks,
-            triples=len(ranks.relation) // 2 if triples is None else triples,
+            triples=triples,
         )
 
     @property

@@ -17,8 +17,8 @@ from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.footprint import Footprint, measure
 from procrustes_kge.system.machine import processor_name
 from procrustes_kge.training.checkpoints import Checkpoints
-from procrustes_kge.training.loop import Learned
 from procrustes_kge.training.recipes import METHODS, Settings, learned, values_of
+from procrustes_kge.training.trainer import Learned
 from procrustes_kge.version import __version__
 
 Model = Procrustes | TrainedBaseline

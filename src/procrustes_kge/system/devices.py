@@ -1,9 +1,15 @@
-"""Where to compute."""
+"""Where to compute, and how long that takes there."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.words import counted
+
+Result = TypeVar("Result")
 
 
 def choose_device(name: str) -> torch.device:
@@ -20,3 +26,12 @@ def choose_device(name: str) -> torch.device:
         seen = counted(torch.cuda.device_count(), "GPU") if torch.cuda.is_available() else "no GPU"
         raise InputError(f"device {name!r}, but PyTorch {torch.__version__} sees {seen}; try --device cpu")
     return device
+
+
+def timed(work: Callable[[], Result], device: torch.device) -> tuple[Result, float]:
+    """Return the result of work, and the seconds until its device has done it."""
+    started = time.perf_counter()
+    result = work()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return result, time.perf_counter() - started

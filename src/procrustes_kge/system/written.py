@@ -4,13 +4,13 @@ A hidden file in the folder, `.procrustes.json`, records the checksum of each wh
 another now, because it was edited or replaced, is the user's: nothing replaces or deletes it unless the user insists.
 """
 
-import hashlib
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.system.durable import checksum
 from procrustes_kge.system.files import read_json, write_json
 
 RECORD = ".procrustes.json"
@@ -39,7 +39,7 @@ def put_in_place(fresh: Mapping[Path, Path | None], scratch: Path, remedy: str, 
     for place, file in changes.items():
         record.pop(place.name, None)
         if file is not None:
-            record[place.name] = {"belongs_to": first.name, "sha256": _checksum(file)}
+            record[place.name] = {"belongs_to": first.name, "sha256": checksum(file)}
     write_json(scratch / RECORD, record)
     _swap({**changes, folder / RECORD: scratch / RECORD}, scratch)
 
@@ -51,7 +51,7 @@ def _problem(place: Path, owner: str, record: Mapping[str, Any]) -> str | None:
     known = record.get(place.name)
     if known is None:
         return "is there already and was not written by procrustes"
-    if not place.is_file() or _checksum(place) != known["sha256"]:
+    if not place.is_file() or checksum(place) != known["sha256"]:
         return "was changed since procrustes wrote it"
     if known["belongs_to"] != owner and place.with_name(known["belongs_to"]).exists():
         return f"belongs to {known['belongs_to']}, which was written with it"
@@ -66,11 +66,6 @@ def _recorded(folder: Path) -> dict[str, Any]:
         return {}
     wanted = {"belongs_to", "sha256"}
     return {name: known for name, known in record.items() if isinstance(known, dict) and known.keys() == wanted}
-
-
-def _checksum(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _swap(changes: Mapping[Path, Path | None], scratch: Path) -> None:

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from procrustes_kge.layouts.relational import RelationalMatrices, Relations
-from procrustes_kge.linalg import spherise_
+from procrustes_kge.layouts.relational import RelationalMatrices
+from procrustes_kge.linalg import inverse_norms, spherise_
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
 from procrustes_kge.training.optimisers import Adam
@@ -48,7 +48,7 @@ class PlainBlock(Remembering):
             weights, mass = None, matrices.degrees.to(vectors.dtype)[:, None]
             loss = relations.residuals.sum(dim=1) / 2
         else:
-            weights = _inverse_norms(relations, matrices)
+            weights = inverse_norms(relations.residuals, matrices.triples)
             mass = matrices.mass(weights)
             loss = relations.residuals.sqrt().sum(dim=1)
         try:
@@ -118,10 +118,3 @@ def start_vectors(
         mixed = (seed * 0x9E3779B97F4A7C15 + number * 0xBF58476D1CE4E5B9 + 1) % 2**63
         vectors[row].normal_(generator=torch.Generator(device).manual_seed(mixed))
     return vectors
-
-
-def _inverse_norms(relations: Relations, matrices: RelationalMatrices) -> Float[Tensor, "segments relations"]:
-    """Return 1/‖D‖, the weights that ∂‖D‖ = D/‖D‖ gives; where the norm is rounding noise, its direction is too: 0."""
-    precision = torch.finfo(relations.residuals.dtype).eps
-    noise = 10 * precision * matrices.triples.clamp_min(1)
-    return torch.where(relations.residuals > noise, relations.residuals.clamp_min(precision).rsqrt(), 0)

@@ -20,6 +20,7 @@ from procrustes_kge.training.contrastive import queries_at_once
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.costs import Costs, measured, usual_epochs
 from procrustes_kge.training.full_batch_settings import FitSettings
+from procrustes_kge.training.optimisers import OPTIMISERS
 from procrustes_kge.training.recipes import OwnSettings, changed
 from procrustes_kge.training.schedule import spoken_sizes
 from procrustes_kge.words import counted
@@ -221,7 +222,7 @@ def memory_needed(graph: Graph, settings: OwnSettings) -> float:
     if isinstance(settings, ContrastSettings):
         # All groups that are done, and of the one in training: vectors, their gradient, what the step remembers, its
         # scratch, the last good copy, and the vectors in the precision of scores.
-        copies = (5.5 if settings.optimiser == "adagrad" else 6.5) / settings.groups
+        copies = (4.5 + OPTIMISERS[settings.optimiser].moments) / settings.groups
         tables = (1 + copies) * table + (1 + 9 / settings.groups) * rotations
         batch = 2 * triples if settings.batch == "full" else settings.batch
         together = min(queries_at_once(settings, len(graph.entities), device), batch)

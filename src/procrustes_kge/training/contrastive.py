@@ -30,10 +30,11 @@ from procrustes_kge.training.full_batch import fit
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.gradients import Tables, add_covariances
 from procrustes_kge.training.learner import Learner, StepSizes, polar
-from procrustes_kge.training.loop import Report, run
+from procrustes_kge.training.loop import run
 from procrustes_kge.training.optimisers import OPTIMISERS
 from procrustes_kge.training.state import Remembering, State, merged, part_of
 from procrustes_kge.training.timekeeping import Change
+from procrustes_kge.training.trainer import Report
 from procrustes_kge.words import counted
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones

@@ -21,9 +21,8 @@ class ContrastSettings(Schedule):
     learning_rate: Annotated[float, "learning rate; in accurate and paper+… it falls to zero over the epochs"] = 0.2
     # The learning rate falls over all epochs, and the last are the best.
     patience: Annotated[int, "stop after this many validations without a better MRR; 0: train all epochs"] = 0
-    validate_every: Annotated[int, "validate every so many epochs; 0: never"] = (
-        10  # for the learning curve alone, unless there is patience
-    )
+    # For the learning curve alone, unless there is patience.
+    validate_every: Annotated[int, "validate every so many epochs; 0: never"] = 10
     dim: Annotated[int, "dimension of the entity vectors"] = 2000
     segment: Annotated[int, "dimension of a segment, the part that one orthogonal matrix rotates"] = 20
     groups: Annotated[int, "train the vectors in this many equal parts, one after another; their scores add up"] = 1

@@ -5,7 +5,6 @@ start · pilot's epochs and validations · other parts' epochs · finish · rank
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from itertools import repeat
@@ -17,10 +16,11 @@ import torch
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import FEWEST_RANKED, rank
+from procrustes_kge.system.devices import timed
 from procrustes_kge.system.threads import cores, threads
-from procrustes_kge.training.contrastive import Contrastive, ContrastiveTrainer
+from procrustes_kge.training.contrastive import Contrastive, ContrastiveTrainer, joined
 from procrustes_kge.training.contrastive_settings import ContrastSettings
-from procrustes_kge.training.full_batch import FullBatch
+from procrustes_kge.training.full_batch import FullBatch, SegmentsTrainer
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import at_work
 from procrustes_kge.training.recipes import OwnSettings
@@ -98,11 +98,7 @@ class _Clock:
 
     def once(self, work: Callable[[], Any]) -> tuple[Any, float]:
         """Return the result of one call, and its seconds."""
-        started = time.perf_counter()
-        result = work()
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return result, time.perf_counter() - started
+        return timed(work, self.device)
 
     def each(self, work: Callable[[], Any]) -> float:
         """Return the seconds of one call, after a few that are not counted."""
@@ -156,13 +152,13 @@ def _step(trainer: ContrastiveTrainer, workers: int, clock: _Clock) -> tuple[flo
     """Return the seconds of a step, and with how many threads: all, or one where that is as fast."""
     steps = (None for _ in repeat(None) for _ in trainer.steps())
 
-    def timed(count: int) -> float:
+    def on(count: int) -> float:
         with threads(count):
             return clock.each(lambda: next(steps))
 
     if workers or clock.device.type != "cpu" or cores() == 1:
-        return timed(trainer.workers), trainer.workers if clock.device.type == "cpu" else 0
-    alone, together = timed(1), timed(cores())
+        return on(trainer.workers), trainer.workers if clock.device.type == "cpu" else 0
+    alone, together = on(1), on(cores())
     return (together, cores()) if alone > CLEARLY_FASTER * together else (alone, 1)
 
 
@@ -170,14 +166,14 @@ def _full_batch(graph: Graph, settings: FitSettings, clock: _Clock) -> Costs:
     # A core trains one segment at a time, a GPU many: some of them, timed together.
     training, arranging = clock.once(lambda: FullBatch(graph, settings, clock.device))
     at_once = min(training.workers or TOGETHER, settings.segments)
-    trainer, start = clock.once(lambda: training.of_segments(range(at_once)))
+    trainer, start = clock.once(lambda: SegmentsTrainer(training, range(at_once)))
     epoch = clock.each(trainer.epoch)
     alone = epoch
     # Of a small graph, bringing work to the cores takes as long as the work. It is less where a core has several
     # segments, and hardly anything behind the pilot, where a core trains a segment through all its epochs.
     rounds = min(TOGETHER, settings.segments // at_once, int(clock.patience / (MOST_CALLS * epoch)))
     if rounds > 1:
-        several = training.of_segments(range(rounds * at_once))
+        several = SegmentsTrainer(training, range(rounds * at_once))
         epoch = clock.each(several.epoch) / rounds
         through = clock.once(lambda: [*several.over_blocks(lambda block: [block.epoch() for _ in range(MOST_CALLS)])])
         alone = through[1] / (MOST_CALLS * rounds)
@@ -207,9 +203,7 @@ def _rounds(segments: int, at_once: int) -> int:
 
 def _longer(model: Procrustes, dim: int) -> Procrustes:
     """Return a model of longer vectors, of the same segments again and again."""
-    times = max(1, dim // model.dim)
-    tables = {name: torch.cat([table] * times, dim=1) for name, table in model.tables().items()}
-    return Procrustes(model.entities, model.relations, **tables)
+    return joined([model] * max(1, dim // model.dim))
 
 
 def _restoring(graph: Graph, settings: FitSettings, model: Procrustes, clock: _Clock) -> float:

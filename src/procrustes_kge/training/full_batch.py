@@ -28,15 +28,15 @@ from procrustes_kge.training.blocks import FusedBlock, PlainBlock, start_vectors
 from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.learner import polar
-from procrustes_kge.training.loop import Learned, Report, check_trainable, choose_epochs, run
+from procrustes_kge.training.loop import check_trainable, choose_epochs, run
 from procrustes_kge.training.restoring import restore_relations
 from procrustes_kge.training.state import State, merged, part_of
-from procrustes_kge.training.timekeeping import Change
+from procrustes_kge.training.timekeeping import NO_TIME, Change
+from procrustes_kge.training.trainer import Learned, Report
 
 if TYPE_CHECKING:
     from procrustes_kge.kernels.full_batch import Scratch
 
-TINY = 1e-3  # seconds: no time is left, which is not the same as any time
 STAND_IN = 0.05  # share of the training triples that choose the epochs where nothing else does
 MOST_AT_ONCE = 2**16 - 1  # segments: the largest grid of programs on a GPU
 
@@ -65,7 +65,7 @@ def learn_full_batch(
         drawn = split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
         if len(drawn.valid):
             chosen = choose_epochs(FullBatch, drawn, settings, report, checkpoints)
-            left = max(settings.time - chosen.seconds, TINY) if settings.time else 0.0
+            left = max(settings.time - chosen.seconds, NO_TIME) if settings.time else 0.0
             rest = replace(settings, patience=0, epochs=chosen.epochs, time=left, replay="")
             return replace(run(FullBatch, graph, rest, report, checkpoints), curve=chosen.curve)
         settings = replace(settings, patience=0)
@@ -114,11 +114,7 @@ class FullBatch:
 
     def trainer(self, part: int) -> SegmentsTrainer:
         """Return an untrained trainer of a part."""
-        return self.of_segments(self.parts[part])
-
-    def of_segments(self, numbers: range) -> SegmentsTrainer:
-        """Return an untrained trainer of these segments."""
-        return SegmentsTrainer(self, numbers)
+        return SegmentsTrainer(self, self.parts[part])
 
     def start(self, numbers: Sequence[int]) -> PlainBlock | FusedBlock:
         """Return an untrained block of segments."""

@@ -18,9 +18,8 @@ class FitSettings(Schedule):
     patience: Annotated[int, "stop after this many validations without a better MRR; 0: train all epochs"] = 3
     validate_every: Annotated[int, "validate every so many epochs; 0: never"] = 3
     dim: Annotated[int, "dimension of the entity vectors"] = 2000  # 500 lose about .01 MRR
-    segment: Annotated[int, "dimension of a segment, the part that one orthogonal matrix rotates"] = (
-        20  # as in the paper
-    )
+    # As in the paper.
+    segment: Annotated[int, "dimension of a segment, the part that one orthogonal matrix rotates"] = 20
     # Turn: no moments, a tenth of Adam's epochs, and better where many answers are right.
     optimiser: Annotated[
         Literal["turn", "adam"], "optimiser of the vectors; turn moves every entity by the same angle"

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from procrustes_kge.layouts.batches import Batch
+from procrustes_kge.linalg import cross_covariance
 from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_all, against_none, against_some
 from procrustes_kge.training.state import Remembering
 
@@ -150,7 +151,7 @@ def add_covariances(into: Float[Tensor, "directions segments width width"], tabl
     vectors = tables.vectors
     sums = vectors.new_zeros(len(batch.asked), vectors.shape[1]).index_add_(0, batch.rows, vectors[batch.answers])
     asked = tables.tiled(vectors[batch.asked], batch)
-    into.index_add_(0, batch.tiles, asked.mT @ tables.tiled(sums, batch))
+    into.index_add_(0, batch.tiles, cross_covariance(asked, tables.tiled(sums, batch)))
 
 
 def both_directions(
@@ -179,13 +180,13 @@ def _contrasted(
     draw: Draw | None,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
     """Return losses and the gradient of the queries against their negatives; add that of the entities."""
-    found = Answers(batch.rows, batch.answers, weights)
+    found = Answers(batch.rows, batch.answers, weights, batch.counts.to(weights.dtype))
     if draw is None and objective.negatives is None:
         return against_all(queries, compared, found, into, objective.label_smoothing)
     if draw is None:
         return against_none(queries, compared, found, into)
     extra = -len(queries) % draw.height  # the last group is filled with queries that weigh nothing
     grouped = pad(queries, (0, 0, 0, extra)).view(-1, draw.height, queries.shape[1])
-    found = found._replace(weights=pad(weights, (0, extra)))
+    found = found._replace(weights=pad(weights, (0, extra)), counts=pad(found.counts, (0, extra)))
     losses, gradient = against_some(grouped, compared, found, into, draw, objective.sigmoid)
     return losses[: len(queries)], gradient.flatten(0, 1)[: len(queries)]

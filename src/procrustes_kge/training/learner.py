@@ -21,7 +21,7 @@ from procrustes_kge.linalg import (
 )
 from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, both_directions
 from procrustes_kge.training.objective import Draw, rounded
-from procrustes_kge.training.optimisers import Adagrad, Adam
+from procrustes_kge.training.optimisers import Adagrad, Optimiser
 from procrustes_kge.training.state import Remembering, State, copy_into, merged, part_of
 
 ROTATE_EVERY = 4  # steps whose gradients a rotation collects before it moves: moving at every step gains nothing
@@ -107,7 +107,7 @@ class Learner(Remembering):
         self,
         tables: Tables,
         objective: Objective,
-        optimiser: type[Adam] | type[Adagrad],
+        optimiser: type[Optimiser],
         generator: torch.Generator,
         unit: bool = False,
     ) -> None:
@@ -133,7 +133,7 @@ class Learner(Remembering):
         Not on a GPU, which would have to stop and count them, and not where all are centred after every step.
         """
         on_a_cpu = self.tables.vectors.device.type == "cpu"
-        return on_a_cpu and bool(self.objective.negatives) and not self.unit and isinstance(self.optimise, Adagrad)
+        return on_a_cpu and bool(self.objective.negatives) and not self.unit and self.optimise.moves_rows
 
     def in_precision_of_scores(self, before: Tensor | None = None) -> Float[Tensor, "n_padded d_padded"]:
         """Return the vectors in bfloat16 where a GPU compares with all of them, else as they are."""
@@ -175,7 +175,6 @@ class Learner(Remembering):
 
     def step_on_rows(self, batch: Batch, sizes: StepSizes) -> None:
         """Learn from one batch and move, touching only the rows of entities it sees: as `gather` and `step` do."""
-        assert isinstance(self.optimise, Adagrad)
         draw = self.deck.deal(batch, self.objective.negatives or 0)
         seen, place = torch.cat([batch.asked, batch.answers, draw.drawn.flatten()]).unique(return_inverse=True)
         asked, answers, drawn = place.split([len(batch.asked), len(batch.answers), draw.drawn.numel()])

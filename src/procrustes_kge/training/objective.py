@@ -29,16 +29,12 @@ class Sigmoid(NamedTuple):
 
 
 class Answers(NamedTuple):
-    """The answers of a batch: the row and the entity of each, and what each answer of a row weighs."""
+    """The answers of a batch: the row and the entity of each, what each answer of a row weighs, and how many it has."""
 
     rows: Int[Tensor, " answers"]
     entities: Int[Tensor, " answers"]
     weights: Float[Tensor, " rows"]
-
-    def counts(self) -> Float[Tensor, " rows"]:
-        """Return how many answers each row has."""
-        ones = torch.ones_like(self.rows, dtype=self.weights.dtype)
-        return torch.zeros_like(self.weights).index_add_(0, self.rows, ones)
+    counts: Float[Tensor, " rows"]
 
 
 class Draw(NamedTuple):
@@ -54,7 +50,7 @@ def against_none(
     queries: Float[Tensor, "rows d"], table: Float[Tensor, "n d"], found: Answers, pull: Float[Tensor, "n d"]
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
     """Bring queries and answers together: ½ v Σ ‖q − answer‖²."""
-    rows, answers, weights = found
+    rows, answers, weights, _ = found
     apart = queries[rows] - table[answers]
     weighted = weights[rows, None] * apart
     pull.index_add_(0, answers, -weighted)
@@ -89,7 +85,7 @@ def against_all(
     is left out of the losses). Products are made in the table's precision, the softmax in float32. The table has the
     entities in its first rows, and may be padded with zeros.
     """
-    (rows, answers, weights), counts, (entities, dim) = found, found.counts(), pull.shape
+    (rows, answers, weights, counts), (entities, dim) = found, pull.shape
     mass = weights * counts
     extra = (0, table.shape[1] - dim)
     surprise = pad(queries, extra).to(table.dtype) @ table.T
@@ -127,7 +123,7 @@ def against_some(
     Without `sigmoid` it is the softmax loss of `against_all` over `draw.entities` of them, its denominator estimated: a
     negative that was drawn stands for those that were not. With every entity drawn the estimate is exact.
     """
-    (rows, answers, weights), (entities, _, drawn, columns) = found, draw
+    (rows, answers, weights, counts), (entities, _, drawn, columns) = found, draw
     (groups, height, dim), count = queries.shape, drawn.shape[1]
     own, theirs, candidates = queries.flatten(0, 1)[rows], table[answers], table[drawn]
     # A spare column takes the answers that were not drawn, so that nothing has to be counted on the host.
@@ -139,7 +135,7 @@ def against_some(
     if sigmoid is None:
         # Counted from the answers: summing the flags would first make numbers of them all.
         own_drawn = torch.zeros_like(weights).index_add_(0, rows, (columns < count).to(weights.dtype))
-        stand_for = (entities - found.counts()).clamp_min(1) / (count - own_drawn).clamp_min(1)
+        stand_for = (entities - counts).clamp_min(1) / (count - own_drawn).clamp_min(1)
         losses, of_answer, of_drawn = _softmax(reached, scores, taken, found, stand_for)
     else:
         lengths, drawn_lengths = queries.square().sum(dim=-1), candidates.square().sum(dim=-1)
@@ -169,7 +165,7 @@ def _softmax(
 
     The scores are overwritten.
     """
-    rows, _, weights = found
+    rows, _, weights, counts = found
     lifted = scores.add_(stand_for.log()[:, None]).masked_fill_(taken, -torch.inf)  # in place: no new pages
     # The largest score is taken off before exponentials are: they cannot overflow.
     top = lifted.amax(dim=1).scatter_reduce_(0, rows, reached, "amax").clamp_min_(torch.finfo(scores.dtype).min)
@@ -177,7 +173,7 @@ def _softmax(
     raised = (reached - top[rows]).exp()
     total = lifted.sum(dim=1).index_add_(0, rows, raised).clamp_min_(torch.finfo(scores.dtype).tiny)
     losses = torch.zeros_like(weights).index_add_(0, rows, weights[rows] * ((total.log() + top)[rows] - reached))
-    share = weights * found.counts() / total
+    share = weights * counts / total
     return losses, share[rows] * raised - weights[rows], lifted.mul_(share[:, None])
 
 
@@ -189,12 +185,12 @@ def _sigmoid(
     sigmoid: Sigmoid,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, " answers"], Float[Tensor, "rows k"]]:
     """Return the losses, ∂/∂(q · answer) and ∂/∂(q · drawn) of the log-sigmoid loss, given squared distances."""
-    rows, _, weights = found
+    rows, _, weights, counts = found
     # ∂‖q − x‖/∂(q·x) = −1/‖q − x‖. A distance of 0 has no direction, so it is kept off 0.
     near, far = near.clamp_min(1e-4).sqrt(), far.clamp_min(1e-4).sqrt()
     answer, negative = (sigmoid.sharpness * (sigmoid.margin - distance) for distance in (near, far))
     share = (sigmoid.adversarial_temperature * negative).masked_fill_(taken, -torch.inf).softmax(dim=1).nan_to_num_()
-    share *= (weights * found.counts())[:, None]
+    share *= (weights * counts)[:, None]
     losses = -(share * logsigmoid(-negative)).sum(dim=1)
     losses.index_add_(0, rows, -weights[rows] * logsigmoid(answer))
     of_answer = -sigmoid.sharpness * weights[rows] * torch.sigmoid(-answer) / near

@@ -2,16 +2,36 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
 from procrustes_kge.training.state import Remembering
 
 
-class Adam(Remembering):
+class Optimiser(Remembering):
+    """Moves a table of numbers by its gradients."""
+
+    moments: ClassVar[int]  # tables of the same size that it remembers
+    moves_rows: ClassVar[bool] = False  # whether a gradient of 0 leaves a row as it is, so that the others will do
+
+    def __init__(self, values: Tensor) -> None:
+        raise NotImplementedError
+
+    def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+        """Move values in place; the gradient may be overwritten."""
+        raise NotImplementedError
+
+    def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+        """Move copies of some rows of the table in place; no row twice. The others' gradients are zero."""
+        raise NotImplementedError
+
+
+class Adam(Optimiser):
     """Adam: the running mean of the gradient over the root of that of its square, number by number."""
 
-    remembered = ("mean", "square", "taken")
+    remembered, moments = ("mean", "square", "taken"), 2
 
     def __init__(self, values: Tensor) -> None:
         self.mean, self.square, self.taken = torch.zeros_like(values), torch.zeros_like(values), 0
@@ -26,24 +46,24 @@ class Adam(Remembering):
         values.addcdiv_(self.mean, scale, value=-learning_rate / (1 - keep_mean**self.taken))
 
 
-class Adagrad(Remembering):
+class Adagrad(Optimiser):
     """Adagrad: the gradient over the root of the sum of its squares so far, so that rare entities keep moving."""
 
-    remembered = ("square",)
+    remembered, moments, moves_rows = ("square",), 1, True
 
     def __init__(self, values: Tensor) -> None:
         self.square = torch.zeros_like(values)
 
     def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
-        """Move values in place; the gradient may be overwritten."""
+        """Move values in place."""
         self.square.addcmul_(gradient, gradient)
         values.addcdiv_(gradient, self.square.sqrt().add_(1e-10), value=-learning_rate)
 
     def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
-        """Move copies of some rows of the table in place; no row twice. The others' gradients are zero."""
+        """Move copies of some rows in place."""
         square = self.square[rows].addcmul_(gradient, gradient)
         self.square[rows] = square
         values.addcdiv_(gradient, square.sqrt_().add_(1e-10), value=-learning_rate)
 
 
-OPTIMISERS: dict[str, type[Adagrad] | type[Adam]] = {"adagrad": Adagrad, "adam": Adam}
+OPTIMISERS: dict[str, type[Optimiser]] = {"adagrad": Adagrad, "adam": Adam}

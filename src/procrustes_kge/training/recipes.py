@@ -24,9 +24,10 @@ from procrustes_kge.training.contrastive import Contrastive
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import learn_full_batch
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.loop import Learned, Report, run
+from procrustes_kge.training.loop import run
 from procrustes_kge.training.supervised import Supervised, check_negatives
 from procrustes_kge.training.supervised_settings import OF_TRAINING, TrainSettings, baseline_settings, option_names
+from procrustes_kge.training.trainer import Learned, Report
 from procrustes_kge.validation import check_types, spoken
 from procrustes_kge.words import either, unknown
 

@@ -44,6 +44,8 @@ class Remembering:
                 value.copy_(state[name])  # in place: others may hold the table
             elif value is not None:
                 setattr(self, name, type(value)(state[name]))
+            elif name in state or part_of(state, name):
+                raise ValueError(f"{type(self).__name__} has nothing that the state's {name!r} could be restored to")
 
 
 def merged(**parts: Mapping[str, Tensor]) -> State:

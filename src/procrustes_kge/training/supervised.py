@@ -26,11 +26,12 @@ from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.system.precision import exact_products, rough_products
 from procrustes_kge.training.checkpoints import Checkpoints
-from procrustes_kge.training.loop import Report, run
+from procrustes_kge.training.loop import run
 from procrustes_kge.training.query_loss import QueryLoss
 from procrustes_kge.training.state import Remembering, State, copied, copy_into, merged, part_of
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import Change
+from procrustes_kge.training.trainer import Report
 from procrustes_kge.words import counted
 
 BATCH_SCORES = 2**27  # of a batch; what is computed from them takes several times as much

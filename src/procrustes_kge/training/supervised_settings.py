@@ -18,9 +18,8 @@ class TrainSettings(Schedule):
     """Settings of `train`, which trains a baseline."""
 
     smaller: ClassVar[str] = "a smaller --dim or --batch, fewer --negatives or --shared-negatives"
-    validation_triples: Annotated[int, "rank at most this many validation triples, always the same ones"] = (
-        2000  # with half as many, noise can stop a training too soon
-    )
+    # With half as many, noise can stop a training too soon.
+    validation_triples: Annotated[int, "rank at most this many validation triples, always the same ones"] = 2000
     model: Annotated[str, f"train a baseline instead: {either(BASELINES)}"] = "complex"
     options: ModelOptions = field(default_factory=BASELINES["complex"].Options)  # the model's own settings
     batch: Annotated[int | Literal["full"], "queries per step; full: all of them"] = 1024

@@ -20,6 +20,7 @@ from procrustes_kge.system.threads import cores
 if TYPE_CHECKING:
     from procrustes_kge.training.schedule import Schedule
 
+NO_TIME = 1e-3  # seconds: none is left, which is not the same as any time
 SLACK = 1.1  # the next epochs may take this much longer than the last ones did
 MORE_SLACK = 1.4  # before epochs are added again: the plan is not to change with every breath
 LAST = 3  # epochs that tell how long the next ones take

@@ -59,9 +59,8 @@ class ConvE(Convolved):
 
     @dataclass(frozen=True)
     class Options(Convolved.Options):
-        height: Annotated[int, "rows of the image that a head is reshaped to"] = (
-            10  # 200 numbers make an image of 20 by 20
-        )
+        # 200 numbers make an image of 20 by 20.
+        height: Annotated[int, "rows of the image that a head is reshaped to"] = 10
 
         def __post_init__(self) -> None:
             super().__post_init__()
