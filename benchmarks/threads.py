@@ -53,7 +53,15 @@ def main() -> None:
 
 def compared(name: str, graph: Graph, dim: int) -> dict[str, Any]:
     """Return whether one thread and two end in the same tables, and by how much these differ at most."""
-    small = {"segment": 5, "relation_dim": 8, "height": 2, "blocks": 4, "input_dim": 8, "filters": 4}
+    small = {
+        "learning_rate": 0.01,
+        "segment": 5,
+        "relation_dim": 8,
+        "height": 2,
+        "blocks": 4,
+        "input_dim": 8,
+        "filters": 4,
+    }
     changes: dict[str, Any] = SHORT | (small if dim < 100 else {})
     if dim < 100 or name not in BASELINES:
         changes["dim"] = dim

@@ -15,6 +15,7 @@ from commands import TINY
 from folders import edit_settings, reseal
 from procrustes_kge.cli import main
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
+from procrustes_kge.runs.jobs import write_table
 
 
 def ended(*arguments):
@@ -113,6 +114,20 @@ def test_a_damaged_checkpoint_is_named_and_the_whole_one_too(stopped, verdict, c
     (stopped / "job").mkdir()
     ended("check", stopped)
     assert "or train again" in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_a_table_that_was_stopped_is_examined_with_its_trainings(stopped, verdict):
+    place = Path("results.unfinished")
+    write_table({"only": [], "device": "cpu", "markdown": False, "as_json": False}, place)
+    shutil.copytree(stopped / "checkpoint-000002", place / "fast-umls" / "checkpoint-000002")
+    (place / "rotate-umls.json").write_text("{}")
+    code, found = verdict("results")
+    assert (code, found["whole"]) == (0, ["fast-umls/checkpoint-000002"])
+    (place / "rotate-umls.json").write_text("[")
+    (place / "fast-umls" / "checkpoint-000002" / "facts.json").write_text("{}")
+    code, found = verdict("results")
+    assert (code, found["whole"]) == (1, [])
+    assert found["problems"].keys() == {"rotate-umls.json", "fast-umls/checkpoint-000002/facts.json"}
 
 
 SCRATCH = """

@@ -11,6 +11,7 @@ from laws import refused
 from methods import METHODS, NOISY
 from procrustes_kge.errors import InputError
 from procrustes_kge.runs.checkpoints import FolderCheckpoints, Interval, parse_interval
+from procrustes_kge.training import loop
 from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import learned
@@ -109,6 +110,24 @@ def test_a_crash_goes_on_from_the_last_checkpoint_or_the_one_before(name, back, 
         assert checkpoints.current == last
     found = learned(NOISY, SETTINGS[name], checkpoints=checkpoints)
     assert same(found.model, learned(NOISY, SETTINGS[name]).model)
+
+
+def test_a_part_that_is_added_while_a_checkpoint_is_written_is_not_lost(tmp_path, monkeypatch):
+    settings = SETTINGS["full batch, one core"]
+    whole, facts = learned(NOISY, settings), loop._Loop.facts
+
+    def later(self, *given):
+        self.added += 1  # by the thread that joins the parts, just now
+        try:
+            return facts(self, *given)
+        finally:
+            self.added -= 1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Loop, "facts", later)
+        found, stops = stopped_again_and_again(NOISY, settings, tmp_path, 7)
+    assert stops > 0
+    assert same(found.model, whole.model)
 
 
 def test_the_checkpoints_of_another_training_are_refused(tmp_path):
