@@ -76,6 +76,26 @@ def edit_settings(**changes):
     return edit
 
 
+def change_setting(**changes):
+    """Change settings of the training."""
+
+    def edit(folder):
+        about = json.loads((folder / "settings.json").read_text())
+        edit_settings(settings={**about["settings"], **changes})(folder)
+
+    return edit
+
+
+def drop_from_settings(name):
+    """Drop a setting of the training."""
+
+    def edit(folder):
+        about = json.loads((folder / "settings.json").read_text())
+        edit_settings(settings={key: value for key, value in about["settings"].items() if key != name})(folder)
+
+    return edit
+
+
 def drop_setting(name):
     def edit(folder):
         about = json.loads((folder / "settings.json").read_text())

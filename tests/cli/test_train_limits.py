@@ -10,6 +10,7 @@ import pytest
 from commands import TINY, TRIPLES, contents, write_folder
 from procrustes_kge.cli import main
 from procrustes_kge.cli.terminal import TerminalWatcher
+from procrustes_kge.errors import DivergedError
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE
 from procrustes_kge.models import ranking
@@ -196,6 +197,19 @@ def test_a_training_that_diverges_is_reported_and_leaves_the_last_good_weights(f
     assert run.settings.learning_rate == 900
     assert procrustes("predict", "runs/ring", "-H", "e0", "-r", "next", "-k", "2").startswith("  1  ")
     assert "test   MRR " in procrustes("evaluate", "runs/ring", "--device", "cpu")
+
+
+def test_a_training_that_diverges_late_is_saved_with_the_settings_of_what_there_is(capsys, monkeypatch):
+    def diverges(self, graph, settings, checkpoints=None):
+        first_parts = learned(graph, changed(settings, dim=20, epochs=2, pilot=10))
+        raise DivergedError("training diverged; try another rate", first_parts.model)
+
+    monkeypatch.setattr(TerminalWatcher, "learn", diverges)
+    with pytest.raises(SystemExit):
+        main(["train", "ring.tsv", "--recipe", "fast", "--dim", "60", "--segment", "5", "--device", "cpu"])
+    assert capsys.readouterr().err.endswith("the last good weights are in runs/ring\n")
+    run = load_run("runs/ring")
+    assert run.settings.dim == run.model.dim == 20
 
 
 def test_a_training_that_was_never_good_leaves_nothing_behind(refused):
