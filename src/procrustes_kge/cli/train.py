@@ -18,9 +18,11 @@ from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.runs.jobs import Job, remove, unfinished, write_job
 from procrustes_kge.runs.store import check_target
+from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.durable import locked
 from procrustes_kge.system.footprint import grid_intensity
-from procrustes_kge.training.budget import AIM, Plan, parse_size, parse_time, plan, spoken_time
+from procrustes_kge.training.budget import AIM, MEASURING, USUAL_TIME, Plan, parse_size, parse_time, plan, spoken_time
+from procrustes_kge.training.costs import pace
 from procrustes_kge.training.recipes import (
     DEFAULT,
     FASTEST,
@@ -126,7 +128,8 @@ def train(
         chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
         expected = None
         if planned is None:
-            say(f"{chosen}: {settings}")
+            settings, paced = _paced(source, settings)
+            say(f"{chosen}: {settings}{paced}")
         else:
             before = elapsed()
             expected = {"seconds": before + planned.seconds, "memory_mb": planned.memory / 1e6}
@@ -171,6 +174,14 @@ def _choose(
         if left is None or planned.seconds <= AIM * left:
             break
     return name, planned.settings, planned
+
+
+def _paced(graph: Graph, settings: Settings) -> tuple[Settings, str]:
+    """Return the settings of a baseline, on a CPU with the threads that are faster, and how long it trains at most."""
+    if not isinstance(settings, TrainSettings) or choose_device(settings.device).type != "cpu":
+        return settings, ""
+    epoch, workers = pace(graph, settings, MEASURING * USUAL_TIME)
+    return replace(settings, workers=workers), f": at most about {spoken_time(settings.epochs * epoch)}"
 
 
 def _too_short(time: str, graph: Graph, name: str, planned: Plan) -> str:
