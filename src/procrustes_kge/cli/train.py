@@ -77,7 +77,7 @@ def train(
         str | None, typer.Option(help="Columns of head, relation and tail, by name or number, such as 2,3,4.")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="File of names and readable labels to show with them (.tsv, .csv, .json).")
+        Path | None, typer.Option(help="File of names and readable labels to show with them (.tsv, .csv, .json, RDF).")
     ] = None,
     valid: Annotated[float, typer.Option(help="Share of a single file set aside for validation.")] = 0.05,
     test: Annotated[float, typer.Option(help="Share of a single file set aside for testing.")] = 0.05,
@@ -126,6 +126,8 @@ def train(
     options |= {"entities_only": entities_only or None, "grid": grid, "out": out}
     with warnings_as_notes(), locked(folder):
         chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
+        if chosen != recipes[0]:
+            say(f"  {recipes[0]} does not fit into the time here, so {chosen} is trained; a longer --time allows it")
         expected = None
         if planned is None:
             settings, paced = _paced(source, settings)
