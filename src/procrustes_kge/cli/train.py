@@ -188,8 +188,9 @@ def _paced(graph: Graph, settings: Settings) -> tuple[Settings, str]:
 
 def _too_short(time: str, graph: Graph, name: str, planned: Plan) -> str:
     """Return in a sentence how much time is needed."""
-    takes = elapsed() + WRAP_UP + planned.seconds
-    enough = ceil(takes / AIM / 10) * 10
+    takes = elapsed() + planned.seconds
+    enough, step = (takes + WRAP_UP) / AIM, 10 if takes > 10 else 1
+    enough = ceil(enough / step) * step
     other = "" if name == FASTEST else f", or --recipe {FASTEST}"
     size = f"{planned.settings.dim:,} numbers"
     return (
