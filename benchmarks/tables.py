@@ -10,6 +10,7 @@ python benchmarks/tables.py restoring           what leaving the rotations out c
 python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking beside their floors, for docs/speed.md
 python benchmarks/tables.py growth cpu          how an epoch grows, for docs/speed.md
 python benchmarks/tables.py memory cpu wn18rr   what a training takes beyond its table, for docs/speed.md
+python benchmarks/tables.py verification        what checksums cost, for docs/after-training.md
 python benchmarks/tables.py checkpoints cpu     what a checkpoint costs, for docs/speed.md
 python benchmarks/tables.py steps               what the optimiser of the recipe `fast` is worth, for docs/maths.md
 python benchmarks/tables.py tried               what was tried with the baselines, for whoever tries more
@@ -237,6 +238,16 @@ def checkpoints_table(device: str) -> str:
     return "\n".join(lines)
 
 
+def verification_table() -> str:
+    """Return, in Markdown, the time to open a run folder with checksums and without."""
+    content = json.loads((result_files.RESULTS / "verification.json").read_text(encoding="utf-8"))
+    lines = ["| recipe | MB | opening, ms | without checksums, ms | `check`, ms |", "|---|---|---|---|---|"]
+    for row in content["rows"]:
+        times = (f"{row[f'{name}_milliseconds']:,}" for name in ("verified", "trusted", "check"))
+        lines.append(f"| `{row['recipe']}` | {row['megabytes']:,} | {' | '.join(times)} |")
+    return "\n".join(lines)
+
+
 def search_table(study: str) -> str:
     """Return, in Markdown, the validation MRR at the start of a search and after each change, on both benchmarks."""
     starts: list[dict[str, Any]] = []
@@ -300,6 +311,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "growth": growth_table,
     "memory": memory_table,
     "checkpoints": checkpoints_table,
+    "verification": verification_table,
     "steps": steps_table,
 }
 ON_NO_PAGE = {"tried": tried_table}

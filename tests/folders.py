@@ -30,14 +30,14 @@ def learned(settings):
     return learn(graph, settings), graph, settings
 
 
-def model_of(entities, relations=("r",), labels=None, width=3, relation_labels=None):
+def model_of(entities, relations=("r",), labels=None, width=3, relation_labels=None, segments=2):
     """Return an untrained model of these names."""
     generator = torch.Generator().manual_seed(0)
     return Procrustes(
         Vocabulary(entities, "entity", labels),
         Vocabulary(relations, "relation", relation_labels),
-        torch.randn(len(entities), 2, width, generator=generator),
-        torch.randn(len(relations), 2, width, width, generator=generator),
+        torch.randn(len(entities), segments, width, generator=generator),
+        torch.randn(len(relations), segments, width, width, generator=generator),
     )
 
 

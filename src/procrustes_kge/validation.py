@@ -26,6 +26,23 @@ def check_types(kind: type, values: Mapping[str, Any]) -> None:
                 raise InputError(f"{spoken(name)} {value!r:.60}, expected {_KINDS[hint]}")
 
 
+def check_entries(found: Any, kinds: Mapping[str, Any], where: str) -> None:
+    """Refuse an object out of a file that has other entries than these, or values of other kinds: ValueError."""
+    if not isinstance(found, dict):
+        raise ValueError(f"{where} is {kind_of(found)}, expected an object")
+    if strange := found.keys() ^ kinds.keys():
+        raise ValueError(f"{where}: {min(strange)!r:.60} is {'unknown' if min(strange) in found else 'missing'}")
+    for name, kind in kinds.items():
+        if type(found[name]) not in (get_args(kind) or (kind,)):  # true is no number
+            raise ValueError(f"{where}: {name} is {kind_of(found[name])}")
+
+
+def kind_of(value: object) -> str:
+    """Return in words of what kind a value of JSON is."""
+    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a number")
+
+
 def check_choices(settings: Any) -> None:
     """Refuse unknown words, and anything else in a field that takes a number or a word."""
     hints = get_type_hints(type(settings))
@@ -35,9 +52,9 @@ def check_choices(settings: Any) -> None:
             raise InputError(unknown(spoken(field.name), value, get_args(hint)))
         if get_origin(hint) in (Union, UnionType):
             words = [word for each in get_args(hint) if get_origin(each) is Literal for word in get_args(each)]
-            if value not in words and (type(value) is not int or value < 1):
+            if value not in words and (type(value) is not int or not 1 <= value <= MOST):
                 expected = either([*words, "a whole number of at least 1"])
-                raise InputError(f"{spoken(field.name)} {value}, expected {expected}")
+                raise InputError(f"{spoken(field.name)} {value!s:.60}, expected {expected}")
 
 
 def check_whole(settings: Any, names: Iterable[str], least: int) -> None:
@@ -45,9 +62,9 @@ def check_whole(settings: Any, names: Iterable[str], least: int) -> None:
     for name in names:
         value = getattr(settings, name)
         if not isinstance(value, int) or value < least:
-            raise InputError(f"{spoken(name)} {value}, expected a whole number of at least {least}")
+            raise InputError(f"{spoken(name)} {value!s:.60}, expected a whole number of at least {least}")
         if value > MOST:
-            raise InputError(f"{spoken(name)} {value}, expected a whole number of at most {MOST}")
+            raise InputError(f"{spoken(name)} {value!s:.60}, expected a whole number of at most {MOST}")
 
 
 def check_odd(**numbers: int) -> None:

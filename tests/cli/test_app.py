@@ -19,7 +19,19 @@ def test_the_version_is_printed(procrustes):
     assert procrustes("--version") == f"procrustes-kge {__version__}\n"
 
 
-COMMANDS = ("", "train", "evaluate", "predict", "export", "data", "data get", "bench", "bench speed", "bench table")
+COMMANDS = (
+    "",
+    "train",
+    "evaluate",
+    "predict",
+    "export",
+    "check",
+    "data",
+    "data get",
+    "bench",
+    "bench speed",
+    "bench table",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

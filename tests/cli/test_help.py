@@ -6,7 +6,19 @@ import pytest
 
 from procrustes_kge.cli.help import GROUPS
 
-PAGES = ("", "train", "evaluate", "predict", "export", "data", "data get", "bench", "bench speed", "bench table")
+PAGES = (
+    "",
+    "train",
+    "evaluate",
+    "predict",
+    "export",
+    "check",
+    "data",
+    "data get",
+    "bench",
+    "bench speed",
+    "bench table",
+)
 
 
 def flags(page):

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from commands import TINY
 from procrustes_kge.cli import main
 from procrustes_kge.cli.interrupts import ASKED
 from procrustes_kge.cli.terminal import TerminalWatcher
-from procrustes_kge.runs import checkpoints, store
+from procrustes_kge.runs import checkpoints, jobs, store
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
+from procrustes_kge.runs.examining import examine
 from procrustes_kge.runs.store import load_run
 from toys import same
 
@@ -128,6 +130,26 @@ def test_a_second_signal_does_not_wait(capfd, monkeypatch):
     assert not Path("runs").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(("place", "writer"), [(store, "seal"), (checkpoints, "seal"), (jobs, "write_tensors")])
+def test_a_signal_that_ends_the_command_while_it_writes_leaves_no_scratch(place, writer, times, capfd, monkeypatch):
+    write, signals = getattr(place, writer), count()
+
+    def interrupted(*given):
+        write(*given)
+        if next(signals) == 0:
+            for _ in range(times):
+                signal.raise_signal(signal.SIGTERM)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, writer, interrupted)
+        assert ended("train", "ring.tsv", *TINY, "--checkpoint-every", "1") == 143
+    assert "Traceback" not in capfd.readouterr().err
+    assert list(Path("runs").rglob(".*")) == []
+    for folder in Path("runs").glob("*"):
+        assert examine(folder).sound
 
 
 def test_a_training_that_was_stopped_is_not_begun_anew_unasked(procrustes, refused, whole, capsys, monkeypatch):

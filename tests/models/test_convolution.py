@@ -300,3 +300,14 @@ def test_conve_scores_as_pykeen_scores_with_the_same_weights():
     close(tails, theirs.predict_t(torch.stack([entity, relation], dim=1)), 1e-4)
     close(heads, theirs.predict_h(torch.stack([relation, entity], dim=1)), 1e-4)
     assert (tails - heads).abs().amax(dim=1).min() > 0.1
+
+
+@given(st.integers(1, 2000))
+def test_an_image_is_as_near_to_a_square_as_any_of_even_width(dim):
+    every = [(height, 2 * dim // height) for height in range(1, dim + 1) if dim % height == 0]
+    assert nearly_square(dim) == min(every, key=lambda sides: abs(sides[0] - sides[1]))
+
+
+def test_the_image_of_very_many_numbers_is_found_at_once():
+    height, width = nearly_square(10**12)
+    assert (height * width, width % 2) == (2 * 10**12, 0)

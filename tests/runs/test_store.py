@@ -155,7 +155,8 @@ def test_settings_come_back_as_they_were_whatever_the_recipe(tmp_path):
     for name in OWN:
         for source in (None, graph):
             settings = recipe(name, source, "cpu", seed=3)
-            save(model_of("ab"), tmp_path / name, settings=settings)
+            model = model_of("ab", width=settings.segment, segments=settings.segments)
+            save(model, tmp_path / name, settings=settings)
             found = load_run(tmp_path / name).settings
             assert (type(found), found) == (type(settings), settings)
             method = json.loads((tmp_path / name / "settings.json").read_text())["method"]

@@ -1,7 +1,9 @@
 """Laws of a damaged run folder: what is wrong is said, with the folder and what to do."""
 
 import math
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,7 +25,8 @@ from folders import (
 )
 from laws import refused
 from procrustes_kge.errors import InputError
-from procrustes_kge.runs.store import FORMAT, examine, load, load_run, save
+from procrustes_kge.runs.examining import examine
+from procrustes_kge.runs.store import FORMAT, load, load_run, save
 
 FEW = r"\(60, 4, 5\), expected float32 of shape \({}, 4, 5\) for {} entities and 8 relations"
 DAMAGE = {
@@ -170,6 +173,30 @@ def test_a_truncated_file_is_never_taken_for_a_whole_one(folder):
                 _is_said(folder, "damaged", verify)
         file.write_bytes(whole)
     load(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="here are no pipes")
+@pytest.mark.parametrize("name", ["settings.json", MODEL, "entities.txt", "manifest.json"])
+@pytest.mark.parametrize(
+    ("instead", "message"),
+    [
+        (os.mkfifo, "is a folder, a pipe or a device"),
+        (Path.mkdir, "is a folder, a pipe or a device"),
+        (lambda file: file.symlink_to("/dev/zero"), "is a link"),
+        (lambda file: file.symlink_to("/dev/urandom"), "is a link"),
+        (
+            lambda file: [file.write_text("{"), os.truncate(file, 10**11)],
+            r"has (100,000,000,000|more than [\d,]+) bytes",
+        ),
+    ],
+    ids=["a pipe", "a folder", "a link to zeros", "a link to noise", "a hole of 100 GB"],
+)
+def test_what_is_no_plain_file_is_refused_without_being_read(name, instead, message, folder):
+    (folder / name).unlink()
+    instead(folder / name)
+    _is_said(folder, rf"{name} {message}", verify=True)
+    _is_said(folder, rf"{name} {message}", verify=False)
+    assert not examine(folder).sound
 
 
 def test_missing_folders_and_other_folders_are_told_apart(folder, tmp_path):

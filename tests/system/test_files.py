@@ -11,6 +11,8 @@ from procrustes_kge.system.files import (
     explain_write_errors,
     read_json,
     scratch_folder,
+    stale_scratch,
+    stale_within,
     write_json,
     write_json_atomically,
 )
@@ -60,6 +62,15 @@ def test_what_the_system_refuses_names_the_place_the_reason_and_a_remedy(tmp_pat
                 write(target)
             assert str(caught.value).startswith(f"{target}: ")
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
+def test_the_scratch_of_a_living_process_stays(tmp_path):
+    with scratch_folder(tmp_path / "run") as mine:
+        (mine / "half").write_text("half")
+        assert stale_scratch(tmp_path / "run") == stale_within(tmp_path) == []
+        with scratch_folder(tmp_path / "run") as other:
+            assert mine != other
+        assert [*tmp_path.iterdir()] == [mine]
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), InputError("mine"), KeyboardInterrupt("mine")])

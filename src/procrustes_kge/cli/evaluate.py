@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from procrustes_kge.cli.app import Device, Json, RunFolder, new_verb
-from procrustes_kge.cli.terminal import TerminalWatcher, print_json
+from procrustes_kge.cli.terminal import TerminalWatcher, print_json, warnings_as_notes
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.ranking import PROTOCOL
 from procrustes_kge.runs.store import load_run, update_report
@@ -62,7 +62,8 @@ def evaluate(
 def _report(run: Path, metrics: dict[str, Any]) -> str:
     """Add metrics to a run's report, and say where they are; a run that cannot be written is no reason to fail."""
     try:
-        update_report(run, metrics=metrics, protocol=PROTOCOL)
+        with warnings_as_notes():
+            update_report(run, metrics=metrics, protocol=PROTOCOL)
     except InputError as error:
         print(f"note: {error}", file=sys.stderr)
         return ""

@@ -20,6 +20,7 @@ from procrustes_kge.runs.jobs import Job, remove, unfinished, write_job
 from procrustes_kge.runs.store import save, update_report
 from procrustes_kge.system.files import read_json
 from procrustes_kge.training.checkpoints import Stopped
+from procrustes_kge.training.recipes import changed
 
 EVERY, NEVER = "5m", "never"
 _EVERY = f"Keep what is needed to resume after this time ({EVERY}) or number of epochs (3), or {NEVER}."
@@ -74,7 +75,8 @@ def _learned(job: Job, folder: Path, checkpoints: FolderCheckpoints, watcher: Te
     except DivergedError as error:
         remove(unfinished(folder))  # it would diverge again
         kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
-        save(error.model, kept, job.graph, job.settings, {"diverged": str(error)})
+        settings = changed(job.settings, dim=error.model.dim)  # of the parts that were trained
+        save(error.model, kept, job.graph, settings, {"diverged": str(error)})
         raise InputError(f"{error}; the last good weights are in {kept}") from None
 
 

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from procrustes_kge.errors import InputError
+from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.runs.tensors import read_tensors, write_tensors
 from procrustes_kge.system.devices import choose_device
@@ -30,15 +30,18 @@ from procrustes_kge.system.durable import put_folder
 from procrustes_kge.system.files import explain_write_errors, parsed_json, scratch_folder, write_json
 from procrustes_kge.system.sealed import DamagedError, Entry, Sealed, read_manifest, seal
 from procrustes_kge.training.budget import parse_time
-from procrustes_kge.training.checkpoints import Added, Checkpoints, Facts, InTraining, Kept
+from procrustes_kge.training.checkpoints import Added, Checkpoints, Facts, InTraining, Kept, check_facts
 from procrustes_kge.training.recipes import Settings, values_of
 from procrustes_kge.training.state import State
+from procrustes_kge.validation import MOST, check_entries
 from procrustes_kge.version import __version__
 
-FORMAT, KIND = 1, "checkpoint"
+FORMAT, KIND, FACTS = 1, "checkpoint", "facts.json"
 KEPT = 2  # checkpoints
 LARGEST_FACTS = 2**26  # bytes
-_NAME = re.compile(r"checkpoint-(\d{6,})")
+SETTING = "setting "
+CONTENT = {"version": str, "identities": dict, "stage": str, "stages": dict, "parts": dict, "added": list}
+NAME = re.compile(r"checkpoint-(\d{6,})")
 
 
 class Interval(NamedTuple):
@@ -80,10 +83,8 @@ class FolderCheckpoints(Checkpoints):
         self.identities = dict[str, dict[str, Any]]()
         self.parts, self.added = dict[int, int](), list[tuple[int, int]]()
         self.seen, self.last_put = dict[int, tuple[float, int]](), time.monotonic()
-        self.number = max((number for number, _ in _checkpoints(self.folder)), default=0)
+        self.number = max((number for number, _ in numbered(self.folder)), default=0)
         self.current = self._newest()
-        if self.current is not None:
-            self._read_facts(self.current)
         self.seconds = sum(facts["seconds"] for facts in self.stages.values())
 
     def stop(self) -> None:
@@ -113,7 +114,10 @@ class FolderCheckpoints(Checkpoints):
         """Return a state out of the last checkpoint: it has all that is still needed."""
         with self.lock:
             assert self.current is not None
-            return read_tensors(Sealed(self.current), name)
+            try:
+                return read_tensors(Sealed(self.current), name)
+            except (OSError, ValueError) as error:
+                raise _damaged(self.current, error) from error
 
     def due(self, part: int, epoch: int) -> bool:
         """Say whether it is time for a checkpoint: since the last one, or the last one of this part."""
@@ -174,47 +178,111 @@ class FolderCheckpoints(Checkpoints):
                 "parts": {str(part): epoch for part, epoch in self.parts.items()},
                 "added": self.added,
             }
-            write_json(fresh / "facts.json", content)
+            write_json(fresh / FACTS, content)
             seal(fresh, KIND, FORMAT, known)
             put_folder(fresh, target)
         self.current = target
-        for number, old in _checkpoints(self.folder):
+        for number, old in numbered(self.folder):
             if number <= self.number - KEPT:
                 shutil.rmtree(old)
 
     def _newest(self) -> Path | None:
         """Return the newest checkpoint that is whole."""
-        for _, folder in reversed(_checkpoints(self.folder)):
+        for _, folder in reversed(numbered(self.folder)):
             try:
-                sealed = Sealed(folder)
-                problems = [*sealed.problems().values()]
-            except (DamagedError, OSError) as error:
-                problems = [str(error)]
-            if not problems:
-                return folder
-            warnings.warn(f"{folder}: damaged ({problems[0]}); going on from an earlier moment", stacklevel=3)
+                content = read_checkpoint(folder)
+            except DamagedFolderError as error:
+                warnings.warn(f"{folder}: damaged ({error.reason}); going on from an earlier moment", stacklevel=3)
+                continue
+            self.identities, self.stages, self.stage, self.parts, self.added = content
+            return folder
         return None
 
-    def _read_facts(self, folder: Path) -> None:
+
+class Content(NamedTuple):
+    """What a checkpoint knows of a training, the states aside."""
+
+    identities: dict[str, dict[str, Any]]
+    stages: dict[str, Facts]
+    stage: str
+    parts: dict[int, int]  # the epochs that each part in training has had
+    added: list[tuple[int, int]]
+
+
+def read_checkpoint(folder: Path) -> Content:
+    """Compare all files of a checkpoint with its manifest, and return what it knows.
+
+    `DamagedFolderError` where it is not as it was written; `InputError` where another version wrote it.
+    """
+    try:
         sealed = Sealed(folder)
-        if (sealed.manifest.kind, sealed.manifest.format) != (KIND, FORMAT):
-            seen = f"{sealed.manifest.kind} of format {sealed.manifest.format}"
-            raise InputError(f"{folder}: {seen}, this version reads checkpoints of format {FORMAT}; train again")
-        content = parsed_json(sealed.read("facts.json", LARGEST_FACTS), "facts.json")
-        self.identities, self.stage, self.stages = content["identities"], content["stage"], content["stages"]
-        self.parts = {int(part): epoch for part, epoch in content["parts"].items()}
-        self.added = [(first, last) for first, last in content["added"]]
+        kind, format = sealed.manifest.kind, sealed.manifest.format
+        if (kind, format) != (KIND, FORMAT):
+            remedy = "go on with the version that wrote it, or train again"
+            raise InputError(f"{folder}: a {kind} of format {format}, this version reads format {FORMAT}; {remedy}")
+        for problem in sealed.problems().values():
+            raise DamagedError(problem)
+        return _content(parsed_json(sealed.read(FACTS, LARGEST_FACTS), FACTS), sealed)
+    except (OSError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise _damaged(folder, error) from error
 
 
-def _checkpoints(folder: Path) -> list[tuple[int, Path]]:
+def _content(found: dict[str, Any], sealed: Sealed) -> Content:
+    """Refuse facts that cannot be, or that speak of files that are missing."""
+    check_entries(found, CONTENT, FACTS)
+    stages, stage, identities = found["stages"], found["stage"], found["identities"]
+    try:
+        for facts in stages.values():
+            check_facts(facts)
+        parts = {int(part): epoch for part, epoch in found["parts"].items()}
+        added = [(first, last) for first, last in found["added"]]
+        done = stages[stage]["added"] if stage else 0
+        firsts, ends = [0, *(last for _, last in added)], [*(first for first, _ in added), done]
+        epochs = all(type(epoch) is int and 0 < epoch <= MOST for epoch in parts.values())
+        if firsts != ends or not epochs or not (stage or not parts) or stages.keys() != identities.keys():
+            raise ValueError("its parts do not fit together")
+        for identity in identities.values():
+            named = {name: identity[name] for name in identity if not name.startswith(SETTING)}
+            check_entries(named, {"the graph": str, "the device": str}, "what it is of")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedError(f"{FACTS}: what it says of the training cannot be ({error})") from error
+    names = {FACTS, *map(_part, parts), *(_added(*each) for each in added)}
+    for name in sorted(names ^ sealed.manifest.files.keys()):
+        raise DamagedError(f"{name} is {'missing' if name in names else f'unknown to {FACTS}'}")
+    return Content(identities, stages, stage, parts, added)
+
+
+def check_same(content: Content, settings: Settings) -> None:
+    """Refuse a checkpoint of other settings than a training's, or than a stage of it has."""
+    values = {name: value for name, value in values_of(settings).items() if name != "time"}
+    for identity in content.identities.values():
+        theirs = {name.removeprefix(SETTING): each for name, each in identity.items() if name.startswith(SETTING)}
+        epochs = theirs.get("epochs")
+        chosen = {"epochs": epochs, "patience": 0, "replay": ""}  # where epochs were chosen in a stage before
+        for name in sorted(theirs.keys() | values.keys()):
+            if name not in theirs or theirs[name] not in (values.get(name), chosen.get(name, values.get(name))):
+                raise DamagedError(f"{FACTS}: it is of another training ({SETTING}{name})")
+        if type(epochs) is not int or not 0 < epochs <= MOST:
+            raise DamagedError(f"{FACTS}: it is of another training ({SETTING}epochs)")
+
+
+def _damaged(folder: Path, error: Exception) -> DamagedFolderError:
+    remedy = "delete it to go on from the one before, or train again"
+    reason = in_one_line(error)
+    return DamagedFolderError(f"{folder}: damaged ({reason}); {remedy}", reason)
+
+
+def numbered(folder: Path) -> list[tuple[int, Path]]:
     """Return the checkpoints of a folder with their numbers, the oldest first."""
-    names = [(_NAME.fullmatch(each.name), each) for each in folder.iterdir()] if folder.is_dir() else []
+    names = [(NAME.fullmatch(each.name), each) for each in folder.iterdir()] if folder.is_dir() else []
     return sorted((int(name[1]), each) for name, each in names if name)
 
 
 def _identity(graph: Graph, settings: Settings) -> dict[str, Any]:
     """Return what must be the same for a training to go on; how much time is left may differ."""
-    values = {f"setting {name}": value for name, value in values_of(settings).items() if name != "time"}
+    values = {f"{SETTING}{name}": value for name, value in values_of(settings).items() if name != "time"}
     seen = {"the graph": graph.checksum, "the device": choose_device(settings.device).type, **values}
     found: dict[str, Any] = json.loads(json.dumps(seen))  # as it will be read
     return found

@@ -34,6 +34,7 @@ from procrustes_kge.system.written import RECORD
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.recipes import METHODS, settings_of, values_of
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
+from procrustes_kge.validation import check_entries, kind_of
 from procrustes_kge.words import counted
 
 Contents = dict[str, Any]  # by file: an object of JSON, a list of names, or tensors by name
@@ -115,17 +116,18 @@ def check(contents: Contents) -> None:
     _check_report(contents[REPORT])
     sizes = []
     for file, labels in ((ENTITIES, LABELS), (RELATIONS, RELATION_LABELS)):
-        _check_names(contents[file], contents.get(labels, {}), file, labels)
+        check_names(contents[file], contents.get(labels, {}), file, labels)
         sizes.append(len(contents[file]))
     check_finite(tensors, MODEL)
     if about["model"] == "procrustes":
         _check_tables(tensors, about, *sizes)
+        _check_sizes(tensors["vectors"], about["settings"] or {})
     if about["graph"] is None and TRIPLES in contents:
         raise ValueError(f"there are triples, but {SETTINGS} has no name for their graph")
     if about["graph"] is not None and TRIPLES not in contents:
         raise ValueError(f"{TRIPLES} is missing")
     if TRIPLES in contents:
-        _check_triples(contents[TRIPLES], *sizes)
+        check_triples(contents[TRIPLES], *sizes)
     elif about["model"] == "procrustes" and "rotations" not in tensors:
         raise ValueError("both the relations and the triples to compute them from are missing")
 
@@ -162,11 +164,7 @@ def _procrustes(tensors: Mapping[str, Tensor], about: Mapping[str, Any], graph: 
 
 
 def _check_about(about: Mapping[str, Any]) -> None:
-    if strange := about.keys() ^ ABOUT.keys():
-        raise ValueError(f"{SETTINGS}: {min(strange)!r} is {'unknown' if min(strange) in about else 'missing'}")
-    for name, kind in ABOUT.items():
-        if not isinstance(about[name], kind):
-            raise ValueError(f"{SETTINGS}: {name} is {_kind(about[name])}")
+    check_entries(about, ABOUT, SETTINGS)
     model, method = about["model"], about["method"]
     if model != "procrustes" and model not in BASELINES:
         raise ValueError(f"{SETTINGS} has a model {model!r}, which this version does not know")
@@ -185,12 +183,13 @@ def _check_report(report: Mapping[str, Any]) -> None:
         raise ValueError(f"{REPORT}: metrics are not figures by split")
     for split, found in splits.items():
         if type(found.get("mrr", 0.0)) not in (int, float):
-            raise ValueError(f"{REPORT}: the MRR of {split} is {_kind(found['mrr'])}, expected a number")
+            raise ValueError(f"{REPORT}: the MRR of {split} is {kind_of(found['mrr'])}, expected a number")
     if not isinstance(report.get("recipe"), str | None):
-        raise ValueError(f"{REPORT}: recipe is {_kind(report['recipe'])}, expected a name")
+        raise ValueError(f"{REPORT}: recipe is {kind_of(report['recipe'])}, expected a name")
 
 
-def _check_names(names: Sequence[str], labels: Mapping[str, Any], file: str, file_of_labels: str) -> None:
+def check_names(names: Sequence[str], labels: Mapping[str, Any], file: str, file_of_labels: str) -> None:
+    """Refuse names that are empty, or not unique, and labels that are not text."""
     if not names:
         raise ValueError(f"{file} has no names")
     if "" in names:
@@ -228,7 +227,16 @@ def _check_tables(tensors: Mapping[str, Tensor], about: Mapping[str, Any], entit
             raise ValueError(f"{MODEL}: {name} are {found}, expected {expected} {named}")
 
 
-def _check_triples(splits: Mapping[str, Tensor], entities: int, relations: int) -> None:
+def _check_sizes(vectors: Tensor, settings: Mapping[str, Any]) -> None:
+    """Refuse settings of other vectors."""
+    sizes = {"dim": vectors[0].numel(), "segment": vectors.shape[2]}
+    for name, size in sizes.items():
+        value = settings.get(name)
+        if type(value) is int and value > 0 and value != size:  # other values are no settings of anything
+            raise ValueError(f"{SETTINGS}: {name} {value!s:.60}, but the vectors have {size}")
+
+
+def check_triples(splits: Mapping[str, Tensor], entities: int, relations: int) -> None:
     """Refuse splits that are not triples of rows that have a name."""
     if strange := splits.keys() ^ set(SPLITS):
         raise ValueError(f"{TRIPLES}: {min(strange)!r} is {'unknown' if min(strange) in splits else 'missing'}")
@@ -239,9 +247,3 @@ def _check_triples(splits: Mapping[str, Tensor], entities: int, relations: int) 
             raise ValueError(f"{TRIPLES}: {split} are {seen}, expected int64 with three columns")
         if bool(((triples < 0) | (triples >= names)).any()):
             raise ValueError(f"{TRIPLES}: {split} has ids that have no name")
-
-
-def _kind(value: object) -> str:
-    """Return in words of what kind a value of JSON is."""
-    names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")

@@ -7,12 +7,15 @@ runs/NAME.unfinished/checkpoint-000007/    how far it has come
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from procrustes_kge.errors import InputError
+from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
+from procrustes_kge.runs.contents import ENTITIES, RELATIONS, TRIPLES, check_names, check_triples
 from procrustes_kge.runs.experiment import method_name
 from procrustes_kge.runs.tensors import read_tensors, write_tensors
 from procrustes_kge.system.durable import put_folder
@@ -24,12 +27,21 @@ from procrustes_kge.system.files import (
     write_json,
     write_names,
 )
-from procrustes_kge.system.sealed import DamagedError, Sealed, seal
+from procrustes_kge.system.sealed import Sealed, seal
 from procrustes_kge.training.recipes import Settings, settings_of, values_of
+from procrustes_kge.validation import check_entries
 from procrustes_kge.version import __version__
 
-FORMAT, TRAINING, TABLE = 1, "training", "table"
+FORMAT, TRAINING, TABLE, JOB = 1, "training", "table", "job"
 SUFFIX = ".unfinished"
+ABOUT: dict[str, dict[str, Any]] = {
+    TRAINING: {
+        **{"version": str, "name": str, "notes": list, "labels": dict, "relation_labels": dict, "relations": bool},
+        **{"method": str, "settings": dict, "options": dict, "recipe": str, "source": str},
+        **{"grid": str | None, "planned": dict | None},
+    },
+    TABLE: {"only": list, "device": str, "markdown": bool, "as_json": bool},
+}
 
 
 @dataclass(frozen=True)
@@ -72,9 +84,9 @@ def write_job(job: Job, folder: Path) -> None:
 
     def write(fresh: Path) -> None:
         write_json(fresh / "job.json", about)
-        write_names(fresh / "entities.txt", graph.entities)
-        write_names(fresh / "relations.txt", graph.relations)
-        write_tensors({split: graph.split(split) for split in SPLITS}, fresh / "triples.safetensors")
+        write_names(fresh / ENTITIES, graph.entities)
+        write_names(fresh / RELATIONS, graph.relations)
+        write_tensors({split: graph.split(split) for split in SPLITS}, fresh / TRIPLES)
 
     _put(folder, TRAINING, write)
 
@@ -85,43 +97,58 @@ def write_table(arguments: dict[str, Any], folder: Path) -> None:
 
 
 def _put(folder: Path, kind: str, write: Callable[[Path], None]) -> None:
-    target = folder / "job"
+    target = folder / JOB
     with explain_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with scratch_folder(target) as scratch:
-            fresh = scratch / "fresh"
-            fresh.mkdir()
-            write(fresh)
-            seal(fresh, kind, FORMAT)
-            put_folder(fresh, target)
+        try:
+            with scratch_folder(target) as scratch:
+                fresh = scratch / "fresh"
+                fresh.mkdir()
+                write(fresh)
+                seal(fresh, kind, FORMAT)
+                put_folder(fresh, target)
+        except BaseException:
+            with suppress(OSError):  # what has something in it stays
+                folder.rmdir()
+            raise
 
 
 def read_job(folder: Path) -> Job | dict[str, Any]:
     """Return the job of a folder, or what a table was asked for with; `InputError` where it is damaged or too new."""
     try:
-        sealed = Sealed(folder / "job")
+        sealed = Sealed(folder / JOB)
         kind, format = sealed.manifest.kind, sealed.manifest.format
-        if kind not in (TRAINING, TABLE) or format != FORMAT:
-            seen = f"a {kind} of format {format}, this version reads format {FORMAT}"
-            raise InputError(f"{folder}: {seen} of a {TRAINING} or a {TABLE}; train again")
-        about = parsed_json(sealed.read("job.json"), "job.json")
-        if kind == TABLE:
-            return about
-        entities, relations = (names_in(sealed.read(name), name) for name in ("entities.txt", "relations.txt"))
-        triples = read_tensors(sealed, "triples.safetensors")
-        graph = Graph(
-            about["name"],
-            Vocabulary(entities, "entity", about["labels"]),
-            Vocabulary(relations, "relation", about["relation_labels"]),
-            **{split: triples[split] for split in SPLITS},
-            notes=tuple(about["notes"]),
-        )
-        rest = {name: about[name] for name in ("recipe", "source", "options", "grid", "relations", "planned")}
-        return Job(graph, settings_of(about["method"], about["settings"]), **rest)
-    except (DamagedError, OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{folder}: its job is damaged ({error}); train again") from error
+        if kind in ABOUT and format == FORMAT:
+            return _job(sealed, kind)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = in_one_line(error)
+        raise DamagedFolderError(f"{folder}: its job is damaged ({reason}); train again", reason) from error
+    seen = f"a {kind} of format {format}, this version reads format {FORMAT}"
+    raise InputError(f"{folder}: {seen} of a {TRAINING} or a {TABLE}; train again")
+
+
+def _job(sealed: Sealed, kind: str) -> Job | dict[str, Any]:
+    about = parsed_json(sealed.read("job.json"), "job.json")
+    check_entries(about, ABOUT[kind], "job.json")
+    if kind == TABLE:
+        return about
+    plain = all(type(value) in (str, int, float, bool, NoneType) for value in about["options"].values())
+    if not plain or not all(type(value) in (int, float) for value in (about["planned"] or {}).values()):
+        raise ValueError("job.json has options, or a plan, of things that are none")
+    entities, relations = (names_in(sealed.read(name), name) for name in (ENTITIES, RELATIONS))
+    check_names(entities, about["labels"], ENTITIES, "job.json")
+    check_names(relations, about["relation_labels"], RELATIONS, "job.json")
+    triples = read_tensors(sealed, TRIPLES)
+    check_triples(triples, len(entities), len(relations))
+    graph = Graph(
+        about["name"],
+        Vocabulary(entities, "entity", about["labels"]),
+        Vocabulary(relations, "relation", about["relation_labels"]),
+        **{split: triples[split] for split in SPLITS},
+        notes=tuple(about["notes"]),
+    )
+    rest = {name: about[name] for name in ("recipe", "source", "options", "grid", "relations", "planned")}
+    return Job(graph, settings_of(about["method"], about["settings"]), **rest)
 
 
 def remove(folder: Path) -> None:

@@ -10,12 +10,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from procrustes_kge.errors import DamagedFolderError, in_one_line
 from procrustes_kge.runs.checkpoints import FolderCheckpoints, Interval
 from procrustes_kge.runs.jobs import remove
 from procrustes_kge.system.files import read_json, write_json_atomically
 from procrustes_kge.training.checkpoints import Checkpoints, Stopped
 
 Report = dict[str, Any]
+
+
+def read_report(file: Path) -> Report:
+    """Return the report of a training that is done."""
+    try:
+        return read_json(file)
+    except (OSError, ValueError) as error:
+        reason = in_one_line(error)
+        raise DamagedFolderError(f"{file}: damaged ({reason}); delete it to train this again", reason) from error
 
 
 class Several:
@@ -36,7 +46,7 @@ class Several:
         """Return the report of a training, which is trained unless that is done."""
         done = self.folder / f"{name}.json"
         if done.exists():
-            return read_json(done)
+            return read_report(done)
         if self.stop_asked:
             raise Stopped
         self.running = FolderCheckpoints(self.folder / name, self.every)

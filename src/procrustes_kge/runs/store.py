@@ -5,14 +5,13 @@
 
 import difflib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
-from procrustes_kge.errors import InputError
+from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes, both_ways
@@ -37,14 +36,12 @@ from procrustes_kge.system.files import (
     nearest_folder,
     parsed_json,
     scratch_folder,
-    stale_scratch,
     write_json,
 )
 from procrustes_kge.system.memory import is_out_of_memory
 from procrustes_kge.system.sealed import (
     MANIFEST,
     DamagedError,
-    Manifest,
     Sealed,
     open_plain,
     read_manifest,
@@ -52,7 +49,6 @@ from procrustes_kge.system.sealed import (
     seal,
     stamp,
 )
-from procrustes_kge.system.written import RECORD
 from procrustes_kge.training.recipes import Settings
 
 Result = TypeVar("Result")
@@ -62,7 +58,6 @@ LARGEST_SETTINGS = 2**16  # bytes; they have two thousand
 PATIENCE = 10.0  # seconds that an addition to a report waits for another
 PAUSES = (0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # seconds, before a folder that is being replaced is read again
 SHORT = 0.003
-LONGEST_REASON = 300  # characters
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, RuntimeError, ArithmeticError)  # what damaged contents raise
 
 
@@ -88,7 +83,7 @@ def save(
         check(contents)
     except ValueError as error:
         raise InputError(
-            f"{folder}: not saved, since it could not be loaded ({_spoken(error)}); correct it first"
+            f"{folder}: not saved, since it could not be loaded ({in_one_line(error)}); correct it first"
         ) from error
     # Written beside its target and exchanged with what is there: a run folder is there whole or not at all.
     with explain_write_errors(target), locked(target), scratch_folder(target) as scratch:
@@ -108,7 +103,7 @@ def update_report(folder: str | Path, **changes: Any) -> None:
             report = parsed_json(_sealed(target, verify=True).read(REPORT), REPORT)
         except (OSError, ValueError) as error:
             raise InputError(
-                f"{folder}: its report cannot be read ({_spoken(error)}); give a folder that `save` wrote"
+                f"{folder}: its report cannot be read ({in_one_line(error)}); give a folder that `save` wrote"
             ) from error
         for name, change in changes.items():
             held = report.get(name)
@@ -192,25 +187,11 @@ def load_run(folder: str | Path, verify: bool = True) -> SavedRun:
     A folder that is missing, damaged or of another version is an `InputError`. With `verify=False`, files are not
     compared with their checksums. A folder that is replaced meanwhile is read again: it is one run or the other.
     """
-    return _steadily(Path(folder), lambda source: _loaded(source, verify), sure=verify)
+    return steadily(Path(folder), lambda source: loaded(source, verify), sure=verify)
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What an examination of a run folder has found."""
-
-    manifest: Manifest
-    problems: Mapping[str, str]  # by file; by the name of the folder, where whole files do not make a run
-    others: Sequence[str]  # files that are no part of the run
-    scratch: Sequence[Path]  # what saves that were killed have left beside it
-
-
-def examine(folder: str | Path) -> Verdict:
-    """Compare every file of a run folder with the manifest; where all are whole, load the run as well."""
-    return _steadily(Path(folder), _examined)
-
-
-def _loaded(source: Path, verify: bool = True) -> SavedRun:
+def loaded(source: Path, verify: bool = True) -> SavedRun:
+    """Return what a run folder holds at this moment."""
     sealed = _sealed(source, verify)
     try:
         run = run_of(read(sealed))
@@ -221,20 +202,7 @@ def _loaded(source: Path, verify: bool = True) -> SavedRun:
     return SavedRun(run.model, run.graph, run.settings, run.report, source)
 
 
-def _examined(source: Path) -> Verdict:
-    sealed = _sealed(source)
-    problems = sealed.problems()
-    if not problems:
-        try:
-            _loaded(source)
-        except InputError as error:
-            problems = {source.name: str(error)}
-    ours = {*sealed.manifest.files, MANIFEST, RECORD}
-    others = sorted(each.name for each in source.iterdir() if each.name not in ours)
-    return Verdict(sealed.manifest, problems, others, stale_scratch(source.resolve()))
-
-
-def _steadily(source: Path, work: Callable[[Path], Result], sure: bool = True) -> Result:
+def steadily(source: Path, work: Callable[[Path], Result], sure: bool = True) -> Result:
     """Return work(source), done while nobody replaced the folder; unless it is `sure` of that itself when it succeeds.
 
     Where folders cannot be exchanged there is a moment without any: one that is missing is looked for again.
@@ -295,16 +263,7 @@ def _too_old(source: Path, format: int, oldest: int) -> InputError:
     return InputError(f"{source}: written in format {format}, this version reads formats from {oldest} on; {remedy}")
 
 
-def _damaged(source: Path, error: Exception) -> InputError:
-    return InputError(f"{source}: damaged or truncated ({_spoken(error)}); restore it from a copy or train again")
-
-
-def _spoken(error: Exception) -> str:
-    """Return an error in one short line of characters that can be printed: it may have words of a file in it."""
-    if isinstance(error, OSError) and error.filename:
-        reason = f"{Path(error.filename).name}: {error.strerror}"
-    else:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    line = " ".join(reason.split())
-    line = line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}…"
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
+def _damaged(source: Path, error: Exception) -> DamagedFolderError:
+    reason = in_one_line(error)
+    remedy = "restore it from a copy or train again"
+    return DamagedFolderError(f"{source}: damaged or truncated ({reason}); {remedy}", reason)

@@ -37,8 +37,13 @@ def scratch_folder(target: Path) -> Iterator[Path]:
 
 def stale_scratch(target: Path) -> list[Path]:
     """Return the scratch folders for a target whose process has ended."""
-    ours = re.compile(rf"\.{re.escape(short_name(target))}-{PATTERN}-\w+")
-    found = ((each, ours.fullmatch(each.name)) for each in nearest_folder(target).iterdir())
+    return stale_within(nearest_folder(target), re.escape(short_name(target)))
+
+
+def stale_within(folder: Path, name: str = ".+") -> list[Path]:
+    """Return the scratch folders in a folder whose process has ended, for targets of any name or of one pattern."""
+    ours = re.compile(rf"\.{name}-{PATTERN}-\w+")
+    found = ((each, ours.fullmatch(each.name)) for each in folder.iterdir())
     return [each for each, mark in found if mark and is_dead(*mark.groups())]
 
 

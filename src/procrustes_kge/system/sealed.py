@@ -118,10 +118,11 @@ def stamp(folder: Path) -> object:
         place = folder.stat()
     except OSError:
         return None
+    known = place.st_dev, place.st_ino, place.st_ctime_ns  # a rename changes the last: A, then B, then A again is seen
     try:
-        return place.st_dev, place.st_ino, read_manifest(folder)
+        return *known, read_manifest(folder)
     except (OSError, DamagedError):
-        return place.st_dev, place.st_ino
+        return known
 
 
 class Sealed:

@@ -13,8 +13,34 @@ from typing import Any, NamedTuple
 
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.training.state import State
+from procrustes_kge.training.timekeeping import parse_changes
+from procrustes_kge.validation import MOST, check_entries
 
 Facts = dict[str, Any]  # numbers, words, and lists of them: they are written as JSON
+
+
+_NUMBER = float | int
+FACTS: dict[str, Any] = {
+    **{"epochs": int, "added": int, "loss": _NUMBER | None, "valid_mrr": _NUMBER | None, "seconds": _NUMBER},
+    **{"curve": list, "sizes": list, "changes": str, "best": dict | None, "over": bool},
+}
+POINT = {"epoch": int, "loss": _NUMBER, "valid_mrr": _NUMBER | None}
+BEST = {"epoch": int, "mrr": _NUMBER, "waited": int}
+
+
+def check_facts(facts: Facts) -> None:
+    """Refuse facts that no training has: ValueError."""
+    check_entries(facts, FACTS, "a stage")
+    for point in facts["curve"]:
+        check_entries(point, POINT, "a point of the curve")
+    counts = [facts["epochs"], facts["added"], facts["seconds"], *facts["sizes"]]
+    counts += [point["epoch"] for point in facts["curve"]]
+    if facts["best"] is not None:
+        check_entries(facts["best"], BEST, "the best epoch")
+        counts += [facts["best"]["epoch"], facts["best"]["waited"], facts["best"]["mrr"] + 1]  # −1: none was seen yet
+    if not all(type(count) in (int, float) and 0 <= count <= MOST for count in counts):
+        raise ValueError("a stage has counts that cannot be")
+    parse_changes(facts["changes"])
 
 
 class Stopped(KeyboardInterrupt):  # no error: it was asked for

@@ -32,7 +32,7 @@ from procrustes_kge.system.process import give_back
 from procrustes_kge.system.threads import over_cores
 from procrustes_kge.training.checkpoints import Added, Checkpoints, Facts, InTraining, Stopped
 from procrustes_kge.training.schedule import Schedule
-from procrustes_kge.training.state import State, copied, merged, part_of
+from procrustes_kge.training.state import State, check_fits, copied, merged, part_of
 from procrustes_kge.training.timekeeping import Change, Timekeeper, spoken_changes
 from procrustes_kge.training.trainer import Chosen, Learned, Point, Progress, Report, Trainer, Training
 from procrustes_kge.words import counted
@@ -232,6 +232,7 @@ class _Loop(Generic[Model]):
             return trainer, 0
         epoch, load = self.kept.parts[part]
         state = load()
+        check_fits(part_of(state, "trainer"), trainer.state())
         trainer.restore(part_of(state, "trainer"))
         workers = [change.workers for after, change in self.clock.changes.items() if after <= epoch and change.workers]
         if workers:
@@ -252,7 +253,7 @@ class _Loop(Generic[Model]):
             if last > first:
                 added = Added(first, last, lambda: self.training.added(first, last))
             now = InTraining(epoch, lambda: merged(trainer=trainer.state(), best=best.state if best else {}))
-            self.checkpoints.put(self.stage, self.facts(best), part, now, added)
+            self.checkpoints.put(self.stage, self.facts(best) | {"added": last}, part, now, added)
             self.kept_until = last
         if self.checkpoints.stopping:
             raise Stopped
@@ -270,6 +271,7 @@ class _Loop(Generic[Model]):
             "sizes": list(self.training.sizes),
             "added": self.added,
             "best": known,
+            "over": False,
         }
 
     def go_on(self, facts: Facts) -> None:
@@ -278,7 +280,7 @@ class _Loop(Generic[Model]):
             raise InputError("this training was begun on another device, which has other parts; go on where it began")
         self.epochs, self.loss, self.valid_mrr = facts["epochs"], facts["loss"], facts["valid_mrr"]
         self.curve = [Point(**point) for point in facts["curve"]]
-        self.added, self.over = facts["added"], facts.get("over", False)
+        self.added, self.over = facts["added"], facts["over"]
         self.clock.go_on(facts["changes"], facts["seconds"])
         self.done = self.epochs * sum(self.training.sizes[: self.added])
 

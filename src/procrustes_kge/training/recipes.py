@@ -244,9 +244,12 @@ def settings_of(method: str, values: Any) -> Settings:
     if method == "train":
         known |= set(option_names(values.get("model", "")))
     if unknown := values.keys() - known:
-        raise ValueError(f"a setting {min(unknown)!r}, which this version does not know")
+        raise ValueError(f"a setting {min(unknown)!r:.60}, which this version does not know")
     check_types(METHODS[method], values)
-    return baseline_settings(**values) if method == "train" else METHODS[method](**values)
+    settings = baseline_settings(**values) if method == "train" else METHODS[method](**values)
+    if missing := known - values.keys():
+        raise ValueError(f"no setting {min(missing)!r}")
+    return settings
 
 
 @overload

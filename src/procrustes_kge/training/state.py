@@ -8,6 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from procrustes_kge.errors import InputError
+
 State = dict[str, Tensor]
 
 
@@ -54,6 +56,15 @@ def merged(**parts: Mapping[str, Tensor]) -> State:
 def part_of(state: Mapping[str, Tensor], part: str) -> State:
     """Return the state of one part out of `merged`."""
     return {name.removeprefix(f"{part}."): table for name, table in state.items() if name.startswith(f"{part}.")}
+
+
+def check_fits(state: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Refuse a state without the tables that are expected, or with tables of another kind: it is of something else."""
+    for name, table in expected.items():
+        if name not in state or (state[name].shape, state[name].dtype) != (table.shape, table.dtype):
+            seen = f"is {str(state[name].dtype)[6:]} of {[*state[name].shape]}" if name in state else "is missing"
+            wanted = f"expected {str(table.dtype)[6:]} of {[*table.shape]}"
+            raise InputError(f"the checkpoint is of another training ({name} {seen}, {wanted}); train again")
 
 
 def copied(state: Mapping[str, Tensor]) -> State:

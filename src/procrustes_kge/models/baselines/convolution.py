@@ -1,7 +1,7 @@
 """Head and relation as one image, and filters that are moved over it."""
 
 from dataclasses import dataclass
-from math import prod
+from math import isqrt, prod
 from typing import Annotated
 
 import torch
@@ -166,7 +166,8 @@ def chequered(dim: int, permutations: int, random: RandomSource) -> Int[Tensor, 
 
 def nearly_square(dim: int) -> tuple[int, int]:
     """Return height and width of the image of 2 dim numbers, of even width, that is nearest to a square."""
-    heights = [height for height in range(1, dim + 1) if dim % height == 0]
+    small = [height for height in range(1, isqrt(dim) + 1) if dim % height == 0]
+    heights = [*small, *(dim // height for height in reversed(small))]
     # The first, which is wider than high, of two that are equally near.
     best = min(heights, key=lambda height: abs(height - 2 * dim // height))
     return best, 2 * dim // best
