@@ -1,0 +1,122 @@
+"""Parquet, read in a process of its own: a damaged file makes the library that reads it ask for any memory, and abort.
+
+What is read comes back as text: names that end in a NUL each, column by column, then JSON that says how it went.
+"""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.columns import ROLES, Columns, check_characters, choose, named
+from procrustes_kge.graphs.limits import Allowance
+from procrustes_kge.graphs.values import SAMPLE, remarks, texts
+from procrustes_kge.system.extras import package
+
+MARK, END = b"PAR1", 8  # a file begins with the mark; the length of its footer and the mark end it
+BESIDES = 2**29  # bytes of address space that the library takes for its threads, whatever it reads
+THREADS = 2
+SECONDS, BYTES_A_SECOND = 10, 1_000_000  # of the processor: many times what is needed
+ROWS = 100_000  # that are made into names at once
+LONGEST = 200  # characters of a reason
+
+
+def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, most: int | None = None) -> Columns:
+    """Return the columns of a Parquet file that hold head, relation and tail."""
+    footer = int.from_bytes(data[-END : -len(MARK)], "little")
+    if not (data.startswith(MARK) and data.endswith(MARK) and 0 < footer <= len(data) - END - len(MARK)):
+        raise InputError(_broken(where, "it is cut off, or its end is damaged"))
+    allowance, seconds = Allowance(where, len(data), most), SECONDS + len(data) // BYTES_A_SECOND
+    about = {"where": where, "wanted": wanted, "bytes": allowance.most, "seconds": seconds}
+    # The same modules are found as here, and none that happens to lie in the working folder.
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "POLARS_MAX_THREADS": str(THREADS)}
+    command = [sys.executable, "-P", "-m", __name__]
+    try:
+        given = json.dumps(about).encode() + b"\n" + data
+        ended = subprocess.run(
+            command,
+            input=given,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=paths,
+            timeout=10 * seconds,
+            check=False,
+        )
+        *names, report = ended.stdout.decode().split("\0")
+        found, rows = json.loads(report), len(names) // len(ROLES)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(
+            f"{where}: reading Parquet needs a process of its own, which does not start ({reason})"
+        ) from None
+    except (subprocess.TimeoutExpired, ValueError):
+        seen = f"reading it failed, or took more than {allowance.most / 1e6:,.0f} MB or {seconds:,} s"
+        raise InputError(f"{_broken(where, seen)}; if you trust it, --max-unpacked 4GB allows more") from None
+    if found.get("memory"):
+        raise allowance.exceeded("reading it needs")
+    if "error" in found:
+        raise InputError(found["error"])
+    columns = (names[number * rows : (number + 1) * rows] for number in range(len(ROLES)))
+    return named(where, columns, found["notes"])
+
+
+def _broken(where: str, reason: str) -> str:
+    return f"{where}: not a Parquet file of names ({reason}); write or download it again"
+
+
+def main() -> None:
+    """Read a file from standard input and write its names to standard output, within the limits of its first line."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that waits for this one
+    about = json.loads(sys.stdin.buffer.readline())
+    where, output = about["where"], sys.stdout.buffer
+    try:
+        report: dict[str, Any] = {"notes": _write_names(sys.stdin.buffer.read(), about, output)}
+    except InputError as error:
+        report = {"error": str(error)}
+    except MemoryError:
+        report = {"memory": True}
+    except BaseException as error:  # the library's own panic is no Exception
+        reason = " ".join(str(error).split())[:LONGEST]
+        report = {"error": _broken(where, reason or type(error).__name__)}
+    output.write(json.dumps(report).encode())
+    output.flush()
+    os._exit(0)  # what is left of a panic may wait for ever
+
+
+def _write_names(data: bytes, about: dict[str, Any], output: Any) -> list[str]:
+    """Write the names, each with a NUL behind it, and return what the user should know."""
+    where = about["where"]
+    polars = package("polars", f"{where}: reading Parquet")
+    _limit(about["bytes"] + BESIDES, about["seconds"])
+    stored = list(polars.read_parquet_schema(io.BytesIO(data)))
+    places, notes = choose(stored, about["wanted"], where)
+    chosen = [stored[place] for place in places]
+    frame = polars.read_parquet(io.BytesIO(data), columns=chosen)
+    for role, name in zip(ROLES, chosen, strict=True):
+        notes += remarks(role, frame[name][:SAMPLE].to_list())
+        for start in range(0, len(frame), ROWS):
+            part = texts(where, role, frame[name][start : start + ROWS].to_list(), start)
+            check_characters(where, role, part, before=start)
+            output.write("\0".join([*part, ""]).encode())
+    return notes
+
+
+def _limit(memory: int, seconds: int) -> None:
+    """Limit the address space to what is in use and so much more, and the processor's time, where the system can."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+
+
+if __name__ == "__main__":
+    main()
