@@ -268,6 +268,7 @@ def test_broken_and_truncated_packing_is_told(tmp_path, packing):
 @pytest.mark.parametrize(
     ("package", "suffix", "extra"),
     [
+        ("polars", ".parquet", "parquet"),
         ("pyoxigraph", ".nt", "rdf"),
         ("pyoxigraph", ".ttl.gz", "rdf"),
         (zstd.__name__, ".tsv.zst", "zstd"),
@@ -284,14 +285,6 @@ def test_a_format_whose_package_is_missing_names_the_file_the_package_and_its_ex
     said = str(refused.value)
     assert said.startswith(f"{path}: reading "), said
     assert said.endswith(f" needs {package}: pip install 'procrustes-kge[{extra}]'"), said
-
-
-def test_parquet_without_its_package_says_what_to_install(tmp_path, monkeypatch):
-    path = parquet(tmp_path / "graph.parquet", h=["a"], r=["r"], t=["b"])
-    (tmp_path / "polars.py").write_text("raise ImportError")
-    monkeypatch.syspath_prepend(tmp_path)  # the process that reads it finds what this one would
-    with pytest.raises(InputError, match=r"graph\.parquet: reading Parquet needs polars: pip install 'procrustes-kge"):
-        read_columns(path)
 
 
 def test_text_needs_none_of_the_packages(tmp_path):

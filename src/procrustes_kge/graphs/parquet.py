@@ -18,7 +18,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import ROLES, Columns, check_characters, choose, named
 from procrustes_kge.graphs.limits import Allowance
 from procrustes_kge.graphs.values import SAMPLE, remarks, texts
-from procrustes_kge.system.extras import package
+from procrustes_kge.system.extras import require
 
 MARK, END = b"PAR1", 8  # a file begins with the mark; the length of its footer and the mark end it
 BESIDES = 2**29  # bytes of address space that the library takes for its threads, whatever it reads
@@ -30,6 +30,7 @@ LONGEST = 200  # characters of a reason
 
 def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, most: int | None = None) -> Columns:
     """Return the columns of a Parquet file that hold head, relation and tail."""
+    require("polars", f"{where}: reading Parquet")
     footer = int.from_bytes(data[-END : -len(MARK)], "little")
     if not (data.startswith(MARK) and data.endswith(MARK) and 0 < footer <= len(data) - END - len(MARK)):
         raise InputError(_broken(where, "it is cut off, or its end is damaged"))
@@ -92,8 +93,9 @@ def main() -> None:
 
 def _write_names(data: bytes, about: dict[str, Any], output: Any) -> list[str]:
     """Write the names, each with a NUL behind it, and return what the user should know."""
+    import polars
+
     where = about["where"]
-    polars = package("polars", f"{where}: reading Parquet")
     _limit(about["bytes"] + BESIDES, about["seconds"])
     stored = list(polars.read_parquet_schema(io.BytesIO(data)))
     places, notes = choose(stored, about["wanted"], where)
