@@ -2,12 +2,19 @@
 
 from typing import Any
 
+LONGEST = 1000  # characters of a message
+
 
 class InputError(ValueError):
     """A mistake in the input; the message says what was seen, what was expected and what to do.
 
-    The command line prints the message without a traceback and exits with code 2.
+    The command line prints the message without a traceback and exits with code 2. What a file has put into it is shown
+    in one line of characters that can be printed, and of no great length.
     """
+
+    def __init__(self, message: str) -> None:
+        line = message if message.isprintable() else "".join(map(_shown, message))
+        super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}")
 
 
 class DivergedError(InputError):
@@ -16,3 +23,7 @@ class DivergedError(InputError):
     def __init__(self, message: str, model: Any) -> None:
         super().__init__(message)
         self.model = model
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]

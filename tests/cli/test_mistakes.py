@@ -88,7 +88,7 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     "run folder as a graph": (with_run("train", "RUN"), "RUN", "no triples here", "expected a file train.txt"),
     "unpacked too large": (
         bad_file("bomb.tsv.gz", gzip.compress(bytes(20_000_000))),
-        *("bomb.tsv.gz", "unpacks to more than 17 MB", "allow more, as by --max-unpacked 4GB"),
+        *("bomb.tsv.gz", "unpacks to more than 4 MB", "allow more, as by --max-unpacked 4GB"),
     ),
     "unpacked without a unit": (training("--max-unpacked", "4"), "max-unpacked", "'4'", "did you mean 4GB?"),
     "nested too deep": (

@@ -79,7 +79,7 @@ def train(
     ] = None,
     max_unpacked: Annotated[
         str | None,
-        typer.Option(help="Most that a file may unpack to, such as 4GB.", show_default="100 times its size, or 16MB"),
+        typer.Option(help="Most that a file may unpack to, such as 4GB.", show_default="100 times its size, or 4MB"),
     ] = None,
     valid: Annotated[float, typer.Option(help="Share of a single file set aside for validation.")] = 0.05,
     test: Annotated[float, typer.Option(help="Share of a single file set aside for testing.")] = 0.05,

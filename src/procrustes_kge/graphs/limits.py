@@ -7,12 +7,12 @@ from typing import Any
 from procrustes_kge.errors import InputError
 
 RATIO = 100  # a file may grow to so many times its size: packing makes names that repeat a twentieth
-FREE = 2**24  # bytes, to which every file may grow
+FREE = 2**22  # bytes, to which every file may grow
 CHUNK = 2**20  # bytes that are unpacked at once
 DEEPEST_TRIPLE = 100  # triples within triples: of some ten thousand, the parser's stack overflows
 DEEPEST_ELEMENT, MOST_ATTRIBUTES = 200, 1000  # of XML: with more, its parser takes ever longer for each
 # From where a triple within a triple begins: no literal can stand before another begins in it.
-QUOTED = re.compile(r"""(?:<<(?:[^<>#"'\\]|\\.|<(?!<)[^>]*>|#[^\n]*)*+)++""", re.DOTALL)
+QUOTED = re.compile(r"""(?:<<(?:[^<>#"'\\]|\\.|<(?!<)[^>]*+>?|#[^\n]*)*+)++""", re.DOTALL)
 
 
 class Allowance:
@@ -30,7 +30,7 @@ class Allowance:
 
     def exceeded(self, what: str) -> InputError:
         """Return the error for a file that grows too much."""
-        limit = "what --max-unpacked allows" if self.given else f"{RATIO} times its size and no less than 16 MB"
+        limit = "what --max-unpacked allows" if self.given else f"{RATIO} times its size and no less than 4 MB"
         seen = f"{self.where}: {what} more than {self.most / 1e6:,.0f} MB ({limit})"
         return InputError(f"{seen}; if you trust it, allow more, as by --max-unpacked 4GB (max_unpacked in Python)")
 

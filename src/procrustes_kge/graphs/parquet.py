@@ -23,7 +23,8 @@ from procrustes_kge.system.extras import require
 MARK, END = b"PAR1", 8  # a file begins with the mark; the length of its footer and the mark end it
 BESIDES = 2**29  # bytes of address space that the library takes for its threads, whatever it reads
 THREADS = 2
-SECONDS, BYTES_A_SECOND = 10, 1_000_000  # of the processor: many times what is needed
+SECONDS, BYTES_A_SECOND = 5, 1_000_000  # of the processor: many times what is needed
+BUSY = 6  # times as long, by the clock, where other programs use the processor
 ROWS = 100_000  # that are made into names at once
 LONGEST = 200  # characters of a reason
 
@@ -36,8 +37,10 @@ def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, 
         raise InputError(_broken(where, "it is cut off, or its end is damaged"))
     allowance, seconds = Allowance(where, len(data), most), SECONDS + len(data) // BYTES_A_SECOND
     about = {"where": where, "wanted": wanted, "bytes": allowance.most, "seconds": seconds}
-    # The same modules are found as here, and none that happens to lie in the working folder.
-    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "POLARS_MAX_THREADS": str(THREADS)}
+    # The same modules are found as here, and none that happens to lie in the working folder. A backtrace that is
+    # printed where memory has run out never ends.
+    limits = {"POLARS_MAX_THREADS": str(THREADS), "RUST_BACKTRACE": "0"}
+    paths = {**os.environ, **limits, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-P", "-m", __name__]
     try:
         given = json.dumps(about).encode() + b"\n" + data
@@ -47,7 +50,7 @@ def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, 
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=paths,
-            timeout=10 * seconds,
+            timeout=BUSY * seconds,
             check=False,
         )
         *names, report = ended.stdout.decode().split("\0")

@@ -50,7 +50,7 @@ def read_graph(
     are more than three and their names are not recognised. `labels` are readable names to show with the names: a
     mapping, or the path of a file. `separator` and `header` are guessed unless given. `progress` is called during
     downloads with the file, the bytes so far and the bytes in all. `max_unpacked` is how many bytes a file may unpack
-    to; None: a hundred times its size, and no less than 16 MB.
+    to; None: a hundred times its size, and no less than 4 MB.
     """
     # An error in labels is reported before a long reading.
     readable = read_labels(labels, max_unpacked) if labels is not None else None
