@@ -26,7 +26,12 @@ SUFFIXES = (".json", ".md", ".py", ".safetensors", ".toml", ".txt", ".vec", ".np
 FILE = re.compile(r"(?<=`)(?:tests/|benchmarks/|scripts/)?[a-z]\w*(?:/[\w*]*)*(?:/|\.py)(?=`)")
 FLAG = re.compile(r"(?<![\w!<-])--[a-z][a-z0-9-]*")
 VERB = re.compile(r"procrustes (bench \w+|data get|\w+)")
-OF_SCRIPTS = {"--try", "--write"}  # of benchmarks/baselines.py and scripts/check_results.py
+OF_SCRIPTS = {
+    "--try",
+    "--write",
+    "--only",
+    "--minutes",
+}  # of benchmarks/baselines.py, scripts/check_results.py, fuzz.py
 
 
 @cache
