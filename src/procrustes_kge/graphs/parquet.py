@@ -107,10 +107,18 @@ def _write_names(data: bytes, about: dict[str, Any], output: Any) -> list[str]:
     for role, name in zip(ROLES, chosen, strict=True):
         notes += remarks(role, frame[name][:SAMPLE].to_list())
         for start in range(0, len(frame), ROWS):
-            part = texts(where, role, frame[name][start : start + ROWS].to_list(), start)
-            check_characters(where, role, part, before=start)
-            output.write("\0".join([*part, ""]).encode())
+            output.write(_joined(where, role, frame[name][start : start + ROWS], start).encode() + b"\0")
     return notes
+
+
+def _joined(where: str, role: str, values: Any, before: int) -> str:
+    """Return the names of a part of a column, with a NUL between them."""
+    if str(values.dtype) == "String" and not values.str.contains("\0", literal=True).any():
+        text: str = values.fill_null("").str.join("\0")[0]
+        return text
+    names = texts(where, role, values.to_list(), before)
+    check_characters(where, role, names, before=before)
+    return "\0".join(names)
 
 
 def _limit(memory: int, seconds: int) -> None:
