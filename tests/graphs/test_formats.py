@@ -151,6 +151,12 @@ def test_a_header_may_name_the_columns_in_another_order():
     )
 
 
+@pytest.mark.parametrize("separator", [" ", "\t", ","])
+def test_a_line_longer_than_what_is_looked_at_is_whole(separator):
+    row = ("a", "r" * 100_000, "b")
+    assert triples(parsed(separator.join(row))) == [row]
+
+
 # Mistakes.
 
 
