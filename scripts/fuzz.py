@@ -44,7 +44,7 @@ FINDINGS = ROOT / "tests" / "findings"
 SLOW, STUCK = 2.0, 60.0  # seconds of the processor; of the clock, on a machine that has other work
 TIMES, BESIDES = 10, 2**29  # memory: so many times the file, and bytes
 LONGEST = 2000  # characters of a sentence
-BATCH = 50  # inputs of one process
+BATCH, SHOWN = 100, 10_000  # inputs of one process; after which a line is printed
 
 
 @dataclass
@@ -214,6 +214,9 @@ def campaign(
             if records is None:
                 continue
             running.remove(each)
+            before = sum(each.inputs for each in counts.values())
+            if (before + len(records)) // SHOWN > before // SHOWN:
+                print(f"{before + len(records):,} inputs", flush=True)
             for (where, given), record in zip(each.inputs, records, strict=False):
                 counts[each.name].add(record)
                 if record["kind"] not in ("read", "refused"):

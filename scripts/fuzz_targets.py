@@ -325,7 +325,7 @@ def _kept(folder: Path) -> Any:
 
 TARGETS: dict[str, Target] = {
     **{kind: Target(partial(texts, kind), read, WORDS[kind]) for kind in ENDS if kind != "parquet"},
-    "parquet": Target(tables, read, share=6),
+    "parquet": Target(tables, read, share=3),
     "packed": Target(packed, read, share=8, within=repacked),
     "labels": Target(labels, check_labels, [*NASTY, *JSON]),
     "archive": Target(archives, check_archive, share=1),
