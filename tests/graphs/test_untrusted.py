@@ -91,6 +91,7 @@ def test_what_reads_parquet_may_be_killed_or_not_start(table, monkeypatch, tmp_p
     refused(lambda: read_columns(Path("g.parquet"), data=table), setting="g.parquet", seen=seen, remedy="process")
 
 
+@pytest.mark.slow
 def test_parquet_that_unpacks_to_too_much_is_refused():
     out = io.BytesIO()
     polars.DataFrame({"h": ["a" * 300] * 4_000_000, "r": ["r"] * 4_000_000, "t": ["b"] * 4_000_000}).write_parquet(out)
@@ -292,6 +293,26 @@ def test_parquet_with_a_nul_in_a_name_is_refused_by_row(monkeypatch):
 @pytest.mark.parametrize("labels", [{"a": "b\0"}, {"a": "\ud800"}, {"\ud800": "a"}])
 def test_labels_that_no_text_can_hold_are_refused(labels):
     refused(lambda: read_labels(labels), setting="labels, row 1", seen="in it", remedy="rename it")
+
+
+@pytest.mark.parametrize("label", [["a", "b"], {"a": "b"}, b"\xff"])
+def test_labels_that_are_no_text_are_refused(label):
+    refused(lambda: read_labels({"e": label}), setting="the label of 'e'", seen=repr(label), remedy="expected text")
+
+
+@pytest.mark.parametrize("size", [0, -1, True])
+def test_a_size_that_is_none_is_refused(size):
+    refused(
+        lambda: read_graph(ROWS, max_unpacked=size), setting="max_unpacked", seen=repr(size), remedy="4_000_000_000"
+    )
+
+
+@given(st.text(max_size=20), st.integers(0, 3000))
+def test_what_a_file_puts_into_a_message_is_one_line_that_can_be_printed(text, length):
+    said = str(InputError(f"g.tsv: {text}{'x' * length}"))
+    assert said.isprintable()
+    assert len(said) < 1100
+    assert str(InputError(said)) == said
 
 
 def test_json_nested_too_deep_is_refused(tmp_path):

@@ -44,7 +44,11 @@ def read_labels(source: str | Path | Mapping[str, Any], max_unpacked: int | None
 def _clean(pairs: Iterable[tuple[str, Any]], where: str = "labels") -> dict[str, str]:
     labels: dict[str, str] = {}
     for name, label in pairs:
-        if text := name_of(label).strip():
+        try:
+            text = name_of(label).strip()
+        except (TypeError, ValueError):
+            raise InputError(f"{where}: the label of {name!r} is {label!r:.60}, expected text or a number") from None
+        if text:
             labels.setdefault(str(name).strip(), text)
     check_characters(where, "name", [*labels])
     check_characters(where, "label", [*labels.values()])

@@ -41,7 +41,7 @@ def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, 
     # printed where memory has run out never ends.
     limits = {"POLARS_MAX_THREADS": str(THREADS), "RUST_BACKTRACE": "0"}
     paths = {**os.environ, **limits, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable, "-P", "-m", __name__]
+    command = [sys.executable or "python3", "-P", "-m", __name__]
     try:
         given = json.dumps(about).encode() + b"\n" + data
         ended = subprocess.run(

@@ -52,6 +52,8 @@ def read_graph(
     downloads with the file, the bytes so far and the bytes in all. `max_unpacked` is how many bytes a file may unpack
     to; None: a hundred times its size, and no less than 4 MB.
     """
+    if max_unpacked is not None and (type(max_unpacked) is not int or max_unpacked < 1):
+        raise InputError(f"max_unpacked {max_unpacked!r}, expected a whole number of bytes, such as 4_000_000_000")
     # An error in labels is reported before a long reading.
     readable = read_labels(labels, max_unpacked) if labels is not None else None
     wanted = wanted_columns(columns)
