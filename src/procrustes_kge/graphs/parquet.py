@@ -61,7 +61,7 @@ def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, 
             f"{where}: reading Parquet needs a process of its own, which does not start ({reason})"
         ) from None
     except (subprocess.TimeoutExpired, ValueError):
-        seen = f"reading it failed, or took more than {allowance.most / 1e6:,.0f} MB or {seconds:,} s"
+        seen = f"reading it failed, or needs more than {(allowance.most + BESIDES) / 1e6:,.0f} MB or {seconds:,} s"
         raise InputError(f"{_broken(where, seen)}; if you trust it, --max-unpacked 4GB allows more") from None
     if found.get("memory"):
         raise allowance.exceeded("reading it needs")
