@@ -37,38 +37,38 @@ def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, 
         raise InputError(_broken(where, "it is cut off, or its end is damaged"))
     allowance, seconds = Allowance(where, len(data), most), SECONDS + len(data) // BYTES_A_SECOND
     about = {"where": where, "wanted": wanted, "bytes": allowance.most, "seconds": seconds}
-    # The same modules are found as here, and none that happens to lie in the working folder. A backtrace that is
-    # printed where memory has run out never ends.
-    limits = {"POLARS_MAX_THREADS": str(THREADS), "RUST_BACKTRACE": "0"}
-    paths = {**os.environ, **limits, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    command = [sys.executable or "python3", "-P", "-m", __name__]
-    try:
-        given = json.dumps(about).encode() + b"\n" + data
-        ended = subprocess.run(
-            command,
-            input=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=paths,
-            timeout=BUSY * seconds,
-            check=False,
-        )
-        *names, report = ended.stdout.decode().split("\0")
-        found, rows = json.loads(report), len(names) // len(ROLES)
-    except OSError as error:
-        reason = error.strerror or error
-        raise InputError(
-            f"{where}: reading Parquet needs a process of its own, which does not start ({reason})"
-        ) from None
-    except (subprocess.TimeoutExpired, ValueError):
+    ended = _apart(json.dumps(about).encode() + b"\n" + data, where, BUSY * seconds)
+    if ended is None:
         seen = f"reading it failed, or needs more than {(allowance.most + BESIDES) / 1e6:,.0f} MB or {seconds:,} s"
-        raise InputError(f"{_broken(where, seen)}; if you trust it, --max-unpacked 4GB allows more") from None
+        raise InputError(f"{_broken(where, seen)}; if you trust it, --max-unpacked 4GB allows more")
+    names, found = ended
     if found.get("memory"):
         raise allowance.exceeded("reading it needs")
     if "error" in found:
         raise InputError(found["error"])
+    rows = len(names) // len(ROLES)
     columns = (names[number * rows : (number + 1) * rows] for number in range(len(ROLES)))
     return named(where, columns, found["notes"])
+
+
+def _apart(given: bytes, where: str, seconds: int) -> tuple[list[str], dict[str, Any]] | None:
+    """Return what a process that runs `main` makes of this; None where it broke off."""
+    # The same modules are found as here, and none that happens to lie in the working folder. A backtrace that is
+    # printed where memory has run out never ends.
+    limits = {"POLARS_MAX_THREADS": str(THREADS), "RUST_BACKTRACE": "0"}
+    paths = {**os.environ, **limits, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command, pipe = [sys.executable or "python3", "-P", "-m", __name__], subprocess.PIPE
+    try:
+        ended = subprocess.run(
+            command, input=given, stdout=pipe, stderr=subprocess.DEVNULL, env=paths, timeout=seconds, check=True
+        )
+        *names, report = ended.stdout.decode().split("\0")
+        return names, json.loads(report)
+    except OSError as error:
+        seen = f"reading Parquet needs a process of its own, which does not start ({error.strerror or error})"
+        raise InputError(f"{where}: {seen}; allow another one") from None
+    except (subprocess.SubprocessError, ValueError):
+        return None
 
 
 def _broken(where: str, reason: str) -> str:
