@@ -93,7 +93,19 @@ RDF += ["@prefix e: <http://e.org/> .\n", "@base <b/> .\n", "PREFIX e: <e:>\n", 
 RDF += ["<", ">", "# )>>\n", "<\\u0000> ", "<\\ud800> ", "<\\U00110000> ", '"\\u0000" ', "1815 ", "1e9 ", "-.5 ", "<> "]
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label> "
 XMLNS = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e.org/"'
-XML = ["<?xml version='1.0' encoding='", "utf-8'?>", "utf-16'?>", "utf-7'?>", "<!DOCTYPE rdf:RDF [", "]>", "<rdf:RDF "]
+XML = [
+    "<?xml version='1.0' encoding='",
+    "utf-8'?>",
+    "utf-16'?>",
+    "utf-7'?>",
+    "unicode_escape'?>",
+    "punycode'?>",
+    "cp037'?>",
+    "\\ud800",
+    "<!DOCTYPE rdf:RDF [",
+    "]>",
+    "<rdf:RDF ",
+]
 XML += [
     f"{XMLNS}>",
     "</rdf:RDF>",

@@ -504,6 +504,13 @@ def test_xml_is_read_in_the_encoding_that_it_declares(encoding):
         read_columns(Path("g.rdf"), data=text.replace(encoding, "ascii" if "8" in encoding else "nonsense").encode())
 
 
+@pytest.mark.parametrize("encoding", ["unicode_escape", "utf-7", "punycode", "undefined", "hex", "idna", "rot13"])
+def test_xml_is_not_read_in_what_is_no_encoding_of_it(encoding):
+    text = f"<?xml version='1.0' encoding='{encoding}'?>\n" + RDF[".rdf"].replace("e.org/b", r"\ud800")
+    with pytest.raises(InputError, match=f"declares to be {encoding}, and is not"):
+        read_columns(Path("graph.rdf"), data=text.encode())
+
+
 # Files that were joined, and others that have been through many hands.
 
 

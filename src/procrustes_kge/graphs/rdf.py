@@ -14,6 +14,8 @@ from procrustes_kge.graphs.limits import Allowance, Elements, check_quoted
 from procrustes_kge.system.extras import package
 from procrustes_kge.words import counted
 
+# Python has others, of which some are slow, and some decode to half characters.
+ENCODINGS = ("utf-8", "utf-16", "utf-32", "ascii", "iso", "cp", "mac", "koi8", "gb", "big5", "euc", "shift", "tis")
 SPELLED = "its names, spelled out, take"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
@@ -82,6 +84,8 @@ def _xml_text(data: bytes, where: str) -> str:
     if declared := re.match(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([\w.-]+)", data):
         encoding = declared[1].decode()
     try:
+        if not codecs.lookup(encoding).name.startswith(ENCODINGS):
+            raise LookupError("which is no encoding of XML")
         text = data.decode(encoding) if encoding.lower() not in ("utf-8", "utf8") else decode(data, where)
     except (LookupError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: declares to be {encoding}, and is not ({error}); convert it to UTF-8") from None
