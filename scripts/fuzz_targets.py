@@ -91,6 +91,7 @@ RDF += [
 ]
 RDF += ["@prefix e: <http://e.org/> .\n", "@base <b/> .\n", "PREFIX e: <e:>\n", "GRAPH ", "VERSION '1.2' ", "true "]
 RDF += ["<", ">", "# )>>\n", "<\\u0000> ", "<\\ud800> ", "<\\U00110000> ", '"\\u0000" ', "1815 ", "1e9 ", "-.5 ", "<> "]
+RDF += ["<<( <e:a> <e:p> ", "[ <e:p> ", "{| <e:p> <e:b> ", "<e:a> <e:p> <e:b> .\n", f"<e:a> <e:p> <e:{'x' * 3000}> .\n"]
 LABEL = "<http://www.w3.org/2000/01/rdf-schema#label> "
 XMLNS = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://e.org/"'
 XML = [
@@ -140,6 +141,7 @@ XML += [
     "rdf:nodeID='x'",
     "<a/>",
 ]
+XML += ["<rdf:Description><e:p>", "<rdf:Description rdf:about='&a;'/>", f"<!ENTITY a '{'x' * 20_000}'>"]
 JSON = ["{", "}", "[", "]", ":", ",", '"a"', '"b":', '"\\ud800"', '"\\u0000"', "null", "true", "1", "-1e999", "NaN"]
 ENDS = {  # of the files that each syntax is tried with
     **{"tsv": ".tsv", "csv": ".csv", "text": "", "ntriples": ".nt", "nquads": ".nq", "turtle": ".ttl", "trig": ".trig"},
