@@ -70,12 +70,15 @@ def changed(draw: random.Random, data: bytes, words: Sequence[str], others: Sequ
     part, other = data[start:end], draw.choice(others)
     word = draw.choice(words).encode("utf-8", "surrogatepass") if words else draw.randbytes(4)
     width, number = draw.choice((2, 4, 8)), draw.choice(WHOLE)
-    change = draw.randrange(11)
+    change = draw.randrange(13)
+    if change > 10 and len(data) < 100_000:  # between two words
+        place = 1 + max(data.rfind(mark, 0, start) for mark in (b" ", b"\n", b">", b"\t", b","))
+        return data[:place] + word * draw.choice((1, 2, 300, 12_000)) + data[place:]
     fresh = {
         0: bytes([part[0] ^ 1 << draw.randrange(8), *part[1:]]),
         1: draw.randbytes(len(part)),
         2: b"",
-        3: part * draw.choice((2, 3, 10)),
+        3: part * draw.choice((2, 3, 10, 100_000 // len(part))),
         4: part + word,
         5: word,
         6: (number % 2 ** (8 * width)).to_bytes(width, draw.choice(("little", "big"))),
@@ -83,4 +86,4 @@ def changed(draw: random.Random, data: bytes, words: Sequence[str], others: Sequ
         8: other[start : start + draw.randint(1, 100)],
         9: word * draw.choice((20, 300)) if len(data) < 100_000 else word,
     }
-    return data[:start] if change == 10 else data[:start] + fresh[change] + data[end:]
+    return data[:start] if change >= 10 else data[:start] + fresh[change] + data[end:]

@@ -178,11 +178,14 @@ def texts(kind: str, _: Path) -> Files:
         entity = '<?xml version="1.0"?><!DOCTYPE rdf:RDF [<!ENTITY e "http://e.org/">]>'
         start = f"{entity}<rdf:RDF {XMLNS}>"
         nested = f'{start}<e:A rdf:about="&e;a"><e:p><e:B><e:q rdf:nodeID="x"/></e:B></e:p></e:A></rdf:RDF>'
-        found = {"plain": f"<rdf:RDF {XMLNS}>{body}</rdf:RDF>", "nested": nested}
+        deep = "<rdf:Description><e:p>" * 90 + "<e:A/>" + "</e:p></rdf:Description>" * 90
+        found = {name: f"<rdf:RDF {XMLNS}>{inside}</rdf:RDF>" for name, inside in {"plain": body, "deep": deep}.items()}
+        found["nested"] = nested
     else:
         plain = "".join(f"<e:{h}> <e:{r}> <e:{t}> .\n" for h, r, t in ROWS)
         labels = f'<e:e1> {LABEL}"one"@en .\n<e:e2> {LABEL}"zwei"@de .\n<e:e1> <e:p> <<( <e:a> <e:p> "x" )>> .\n'
-        found = {"plain": plain, "labels": plain + labels}
+        deep = "<e:a> <e:p> " + "<<( <e:a> <e:p> " * 90 + "<e:b>" + " )>>" * 90 + " .\n"
+        found = {"plain": plain, "labels": plain + labels, "deep": deep}
         if kind in ("turtle", "trig"):
             found["short"] = "@prefix e: <http://e.org/> .\ne:a e:p e:b, (e:c [ e:q 1815 ]) ; a e:A {| e:r e:s |} .\n"
         if kind == "trig":
