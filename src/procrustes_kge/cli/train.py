@@ -79,6 +79,10 @@ def train(
     labels: Annotated[
         Path | None, typer.Option(help="File of names and readable labels to show with them (.tsv, .csv, .json, RDF).")
     ] = None,
+    max_unpacked: Annotated[
+        str | None,
+        typer.Option(help="Most that a file may unpack to, such as 4GB.", show_default="100 times its size, or 4MB"),
+    ] = None,
     valid: Annotated[float, typer.Option(help="Share of a single file set aside for validation.")] = 0.05,
     test: Annotated[float, typer.Option(help="Share of a single file set aside for testing.")] = 0.05,
     split_seed: Annotated[int, typer.Option(help="Random seed of that split, independent of --seed.")] = 0,
@@ -106,6 +110,7 @@ def train(
     every = interval(checkpoint_every)
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
+    unpacked = int(parse_size(max_unpacked, "max-unpacked")) if max_unpacked is not None else None
     recipes = _recipes(changes.pop("model", None), recipe_name, changes)
     if recipes[0] not in OWN:
         _check_for_a_baseline(time or memory, entities_only)
@@ -113,7 +118,7 @@ def train(
         check_target(out)
         _check_begun(out, anew)
     reading = {"separator": separator, "header": header, "columns": columns, "labels": labels}
-    source = read_with_bar(graph, **reading, valid=valid, test=test, seed=split_seed)
+    source = read_with_bar(graph, **reading, max_unpacked=unpacked, valid=valid, test=test, seed=split_seed)
     folder = out or Path("runs", source.name or "graph")
     check_target(folder)
     _check_begun(folder, anew)
@@ -123,7 +128,7 @@ def train(
         say(f"  {note}")
     split = {"valid": (valid, 0.05), "test": (test, 0.05), "split_seed": (split_seed, 0)}
     options = reading | {name: value for name, (value, usual) in split.items() if value != usual}
-    options |= {"entities_only": entities_only or None, "grid": grid, "out": out}
+    options |= {"entities_only": entities_only or None, "grid": grid, "out": out, "max_unpacked": max_unpacked}
     with warnings_as_notes(), locked(folder):
         chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
         if chosen != recipes[0]:
