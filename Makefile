@@ -1,20 +1,22 @@
 # make run        train and evaluate on the embedded dataset
 # make test       the tests, but for the slow ones: about two minutes on two cores
-# make check      lint, types, import directions, the tables and pictures, docs, and all tests
-# make lock     requirements.lock again: every dependency with the hashes of its files (SECURITY.md)
-# make audit    the lock compared with published advisories; exit code 2 where they can not be reached
-# make sbom     a bill of materials, CycloneDX, into dist/
+# make check      lint, types, import directions, the tables and pictures, docs, all tests, and two minutes of fuzzing
+# make fuzz       an hour of damaged and hostile files for whatever reads files
+# make lock       requirements.lock again: every dependency with the hashes of its files (SECURITY.md)
+# make audit      the lock compared with published advisories; exit code 2 where they cannot be reached
+# make sbom       a bill of materials, CycloneDX, into dist/
 # make docs       the pages and the API reference, into site/; a warning is an error
 # make test-gpu   the tests that need a GPU, on a machine that has one
 # Everything needed is installed into .venv first; test-gpu installs nothing: PYTHON has PyTorch, Triton, numpy, jaxtyping,
 # safetensors, pytest, hypothesis and beartype.
 PYTHON ?= python3
+MINUTES ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
 # Pins what is installed and what builds it.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: run test slow check lint docs test-gpu lock audit sbom clean
+.PHONY: run test slow check lint docs fuzz test-gpu lock audit sbom clean
 
 run: $(VENV)/installed
 	$(BIN)/procrustes train
@@ -25,7 +27,11 @@ test: $(VENV)/installed-test
 slow: $(VENV)/installed-check  # what `make test` leaves out, and the kernels by Triton's interpreter
 	$(BIN)/python -m pytest -n auto --dist worksteal -m slow
 
-check: lint docs test slow
+check: MINUTES = 2
+check: lint docs test slow fuzz
+
+fuzz: $(VENV)/installed-test
+	$(BIN)/python scripts/fuzz.py --minutes $(MINUTES)
 
 lint: $(VENV)/installed-check
 	$(BIN)/ruff check .

@@ -35,6 +35,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "supervised": ("complex", {"dim": 20, "epochs": 6}),
 }
 WITHOUT = "without validation triples"
+LEFT_ALONE = 0.4  # of the trainings that are resumed: the others are killed again
 EARLY = 0.1  # of the kills, while the process starts
 WRITING = 0.5  # of the others, while a job, a checkpoint or the run is written
 SCRATCH = ".*-*"  # what is being written; a lock has no mark of its process in its name
@@ -76,7 +77,8 @@ def killed(folder: Path, arguments: Any, name: str, kills: int, moments: random.
     expected = load(folder / "whole")
     found = dict.fromkeys(("kills", "early", "in_writing", "kept", "trainings", "resumed", "different", "left"), 0)
     while found["kills"] < kills or begun(place):
-        kept, early, last = begun(place), moments.random() < EARLY, found["kills"] == kills
+        kept, early = begun(place), moments.random() < EARLY
+        last = found["kills"] == kills or (kept and moments.random() < LEFT_ALONE)
         command = training_of(arguments, name, place)
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as training:
             try:

@@ -29,7 +29,7 @@ SUFFIXES = (".json", ".md", ".py", ".safetensors", ".toml", ".txt", ".vec", ".np
 FILE = re.compile(r"(?<=`)(?:tests/|benchmarks/|scripts/)?[a-z]\w*(?:/[\w*]*)*(?:/|\.py)(?=`)")
 FLAG = re.compile(r"(?<![\w!<-])--[a-z][a-z0-9-]*")
 VERB = re.compile(r"procrustes (bench \w+|data get|\w+)")
-OF_OTHERS = {"--try", "--write", "--version"}  # of scripts, and of the command before any verb
+OF_OTHERS = {"--try", "--write", "--version", "--only", "--minutes"}  # of scripts, and of the command before any verb
 OF_OTHERS |= {"--require-hashes", "--no-deps", "--no-build-isolation"}  # of pip
 
 

@@ -3,14 +3,19 @@
 from pathlib import Path
 from typing import Any
 
-LONGEST = 300  # characters of a reason
+LONGEST, LONGEST_REASON = 1000, 300  # characters of a message, and of a reason within one
 
 
 class InputError(ValueError):
     """A mistake in the input; the message says what was seen, what was expected and what to do.
 
-    The command line prints the message without a traceback and exits with code 2.
+    The command line prints the message without a traceback and exits with code 2. What a file has put into it is shown
+    in one line of characters that can be printed, and of no great length.
     """
+
+    def __init__(self, message: str) -> None:
+        line = message if message.isprintable() else "".join(map(_shown, message))
+        super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}")
 
 
 class DamagedFolderError(InputError):
@@ -29,12 +34,15 @@ class DivergedError(InputError):
         self.model = model
 
 
-def in_one_line(error: Exception) -> str:
-    """Return an error in one short line of characters that can be printed: it may have words of a file in it."""
+def in_one_line(error: BaseException) -> str:
+    """Return an error as a short reason: it may have words of a file in it."""
     if isinstance(error, OSError) and error.filename:
         reason = f"{Path(error.filename).name}: {error.strerror}"
     else:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    line = " ".join(reason.split())
-    line = line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
-    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in line)
+    line = "".join(map(_shown, " ".join(reason.split())))
+    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}…"
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() else ascii(character)[1:-1]

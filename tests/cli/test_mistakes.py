@@ -1,5 +1,6 @@
 """Every mistake is one line on standard error that names what was given and a remedy; it leaves nothing behind."""
 
+import gzip
 import sys
 from pathlib import Path
 
@@ -97,6 +98,16 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
         "expected a file train.txt",
     ),
     "run folder as a graph": (with_run("train", "RUN"), "RUN", "no triples here", "expected a file train.txt"),
+    "unpacked too large": (
+        bad_file("bomb.tsv.gz", gzip.compress(bytes(20_000_000))),
+        *("bomb.tsv.gz", "unpacks to more than 4 MB", "allow more, as by --max-unpacked 4GB"),
+    ),
+    "unpacked without a unit": (training("--max-unpacked", "4"), "max-unpacked", "'4'", "did you mean 4GB?"),
+    "nested too deep": (
+        bad_file("deep.nt", b"<e:a> <e:p> " + b"<<( <e:a> <e:p> " * 20_000),
+        *("deep.nt, line 1", "more than 100 deep", "is the file damaged?"),
+    ),
+    "a device": (lambda here: ["train", "/dev/null"], "/dev/null", "is a device", "pipe it into `train -`"),
     "columns too few": (training("--columns", "1,2"), "columns", "'1,2'", "try head,relation,tail"),
     "columns unknown": (training("--columns", "1,2,4"), "ring.tsv", "unknown column '4'", "numbers counted from 1"),
     "labels missing": (training("--labels", "gone.tsv"), "gone.tsv", "cannot be read", "check its name"),

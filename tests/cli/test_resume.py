@@ -78,6 +78,7 @@ def test_a_signal_stops_a_training_that_can_be_resumed(way, number, code, procru
     assert found.report["curve"] == expected.report["curve"]
     assert found.report["repeat"].split(" --out")[0] == expected.report["repeat"].split(" --out")[0]
     assert re.search(r"going on\nfitted \d epochs in ", printed)
+    assert re.search(r"\ntook \d+\.\d s since it was resumed\n", printed)
     assert [path.name for path in Path("runs").iterdir()] == ["ring"]
 
 
@@ -125,7 +126,7 @@ def test_a_second_signal_does_not_wait(capfd, monkeypatch):
 
     monkeypatch.setattr(TerminalWatcher, "learn", twice)
     assert ended("train", "ring.tsv", *TINY) == 130
-    assert capfd.readouterr().err == ASKED.decode() + "interrupted\n"
+    assert capfd.readouterr().err == ASKED.decode() + "nothing is kept of this training\ninterrupted\n"
     assert not Path("runs").exists()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -25,6 +25,7 @@ SCHEDULE = {
     "validation_triples": 30,
     "seed": -7,
     "device": "cpu",
+    "workers": 1,
     "deterministic": True,
     "replay": "1:workers=1",
 }
@@ -37,7 +38,6 @@ CHOSEN = {
         "loss": "norm",
         "translate": False,
         "pilot": 10,
-        "workers": 1,
     },
     "accurate": {
         **SCHEDULE,
@@ -62,7 +62,6 @@ CHOSEN = {
         "label_smoothing": 0.0,  # for all negatives alone
         "crowd": 0.75,
         "warm_start": 1,
-        "workers": 1,
     },
     "tucker": {
         **SCHEDULE,

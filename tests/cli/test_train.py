@@ -26,8 +26,8 @@ TAKES = r"about [\d,]+ s in all and \d+\.\d GB"
 CLOSING = rf"""accurate: 40 numbers in segments of 10, 3 epochs, batch 148, all negatives: {TAKES}
 fitted 3 epochs in {COST}
 saved  runs/ring
-valid  {FIGURES}   {SIDES}
-test   {FIGURES}   {SIDES}
+valid  {FIGURES}   {SIDES}   4 triples
+test   {FIGURES}   {SIDES}   4 triples
 {ENDING}"""
 
 

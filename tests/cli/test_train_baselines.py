@@ -1,6 +1,7 @@
 """Laws of `procrustes train` with a baseline: the same commands serve all models."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,8 @@ import pytest
 import torch
 
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.runs.store import load
+from procrustes_kge.runs.store import load, load_run
+from procrustes_kge.training import costs, supervised
 from procrustes_kge.training.baseline_recipes import PUBLISHED
 
 
@@ -16,13 +18,29 @@ from procrustes_kge.training.baseline_recipes import PUBLISHED
 def test_a_baseline_is_trained_ranked_saved_and_asked_by_the_same_commands(name, procrustes):
     small = ("--dim", 20, "--epochs", 2, "--device", "cpu", *(["--blocks", 4] if name == "rgcn" else []))
     found = procrustes("train", "ring.tsv", "--model", name.upper(), "--out", "runs/other", *small)
-    assert f"{name}: 20 numbers, up to 2 epochs" in found
+    assert re.search(rf"^{name}: 20 numbers, up to 2 epochs, .*: at most about .+$", found, flags=re.MULTILINE)
     report = json.loads(procrustes("evaluate", "runs/other", "--json"))
     kept = json.loads(Path("runs/other/report.json").read_text())
     assert kept["model"] == kept["recipe"] == name
     assert report["metrics"]["test"]["mrr"] == pytest.approx(kept["metrics"]["test"]["mrr"])
     assert len(procrustes("predict", "runs/other", "--head", "e3", "-r", "next", "-k", 4).splitlines()) >= 4
     assert "40 vectors of dimension 20" in procrustes("export", "runs/other", "vectors.npy")
+
+
+@pytest.mark.parametrize(("alone", "together", "faster"), [(1.0, 5.0, 1), (5.0, 1.0, 2), (1.0, 1.0, 1)])
+def test_on_a_cpu_a_baseline_has_the_threads_that_are_faster(alone, together, faster, procrustes, monkeypatch):
+    seen = []
+    with monkeypatch.context() as patch:
+        patch.setattr(costs, "cores", lambda: 2)
+        patch.setattr(costs._Clock, "each", lambda *_: alone if torch.get_num_threads() == 1 else together)
+        patch.setattr(supervised, "take_step", lambda *_: seen.append(torch.get_num_threads()) or torch.zeros(()))
+        small = ("--dim", 20, "--epochs", 1, "--device", "cpu")
+        printed = procrustes("train", "ring.tsv", "--model", "complex", *small)
+        assert load_run("runs/ring").settings.workers == faster
+        assert set(seen) == {faster}
+        assert f" --workers {faster} " in printed.splitlines()[-1]
+        procrustes("train", "ring.tsv", "--model", "complex", "--workers", 3, *small)
+        assert load_run("runs/ring").settings.workers == 3
 
 
 def test_a_model_is_the_recipe_of_its_name_unless_another_is_named(procrustes, monkeypatch):

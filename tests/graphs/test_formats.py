@@ -151,6 +151,12 @@ def test_a_header_may_name_the_columns_in_another_order():
     )
 
 
+@pytest.mark.parametrize("separator", [" ", "\t", ","])
+def test_a_line_longer_than_what_is_looked_at_is_whole(separator):
+    row = ("a", "r" * 100_000, "b")
+    assert triples(parsed(separator.join(row))) == [row]
+
+
 # Mistakes.
 
 
@@ -496,6 +502,13 @@ def test_xml_is_read_in_the_encoding_that_it_declares(encoding):
     assert triples(columns)[0] == ("http://e.org/a", "http://e.org/p", "http://e.org/Zoë")
     with pytest.raises(InputError, match=r"declares to be (ascii|nonsense), and is not .*; convert it to UTF-8"):
         read_columns(Path("g.rdf"), data=text.replace(encoding, "ascii" if "8" in encoding else "nonsense").encode())
+
+
+@pytest.mark.parametrize("encoding", ["unicode_escape", "utf-7", "punycode", "undefined", "hex", "idna", "rot13"])
+def test_xml_is_not_read_in_what_is_no_encoding_of_it(encoding):
+    text = f"<?xml version='1.0' encoding='{encoding}'?>\n" + RDF[".rdf"].replace("e.org/b", r"\ud800")
+    with pytest.raises(InputError, match=f"declares to be {encoding}, and is not"):
+        read_columns(Path("graph.rdf"), data=text.encode())
 
 
 # Files that were joined, and others that have been through many hands.

@@ -469,7 +469,7 @@ def test_all_splits_are_written_or_none(broken, error, tmp_path, monkeypatch):
     assert {file: file.read_text() for file in tmp_path.iterdir()} == before
 
 
-@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", "a\0b", "a\ufeffb"])
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a\rb", "a\ufeffb"])
 def test_names_that_would_be_read_otherwise_are_not_written(tmp_path, name):
     for row in [(name, "r", "b"), ("a", name, "b")]:
         with pytest.raises(InputError, match="which these files cannot hold; save as Parquet instead") as caught:

@@ -97,3 +97,9 @@ def test_folding_is_blind_to_composition(text):
 def test_a_name_comes_before_a_label_however_it_is_spelled():
     names = Vocabulary(["Zoë", "Q5"], "entity", {"Q5": "Zoë"})
     assert [names.id(asked) for asked in ("Zoë", "Zoe\u0308", "<Zoë>")] == [0, 0, 0]
+
+
+def test_accents_upon_accents_do_not_take_for_ever():
+    name = "a" + "\u0327\u0301\u0334" * 50_000
+    assert plain(f" <{name}> ") == name
+    assert folded(name) == "a"

@@ -16,7 +16,14 @@ from procrustes_kge.training.full_batch import FullBatch
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import run
 from procrustes_kge.training.schedule import Schedule
-from procrustes_kge.training.timekeeping import Change, Timekeeper, parse_changes, spoken_changes
+from procrustes_kge.training.timekeeping import (
+    SLACK,
+    Change,
+    Timekeeper,
+    ended_by_the_clock,
+    parse_changes,
+    spoken_changes,
+)
 from toys import same
 
 every_method = pytest.mark.parametrize(("method", "settings"), METHODS.values(), ids=METHODS)
@@ -123,6 +130,31 @@ def decisions(hand, epochs, seconds_of, workers, seconds=1e6):
         workers = (change and change.workers) or workers
         found.append(workers)
     return found
+
+
+@pytest.mark.parametrize(
+    ("replay", "epochs", "ended"),
+    [
+        ("", 5, False),
+        ("2:workers=1", 5, False),
+        ("3:epochs=7", 7, True),
+        ("3:epochs=7", 5, False),
+        ("3:epochs=20", 20, False),
+    ],
+    ids=["no clock", "threads alone", "the clock", "validation before it", "more were added again"],
+)
+def test_it_is_known_whether_the_clock_ended_a_training(replay, epochs, ended):
+    assert ended_by_the_clock(Schedule(epochs=20, replay=replay), epochs) == ended
+
+
+def test_where_epochs_differ_the_slowest_tells_how_many_fit(frozen):
+    clock = Timekeeper(Schedule(time=20.0, epochs=20))
+    clock.begin(parts=1)
+    for epoch, seconds in enumerate((1.0, 3.0, 1.0), start=1):
+        clock.epoch_begins()
+        frozen[0] += seconds
+        change = clock.after(epoch, 20, None)
+    assert change.epochs == 3 + int(15 / (SLACK * 3))
 
 
 def test_threads_stay_as_they_are_on_an_idle_machine(frozen, monkeypatch):

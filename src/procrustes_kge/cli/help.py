@@ -25,6 +25,7 @@ GROUPS = {
     }
 }
 VALUES = {  # what stands after a flag
+    "checkpoint_every": "TIME|NUMBER",
     "columns": "H,R,T",
     "count": "NUMBER",
     "device": "DEVICE",

@@ -14,7 +14,7 @@ from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED, TERMINATED = 130, 143  # 128 and the number of the signal, as shells have it
-ASKED = b"stopping as soon as nothing is lost; Ctrl-C again stops at once\n"
+ASKED = b"finishing this epoch, so that nothing is lost; press Ctrl-C again to stop at once\n"
 
 _stop: Callable[[], None] | None = None
 _asked = 0  # the signal that came while `stop_first` was in force

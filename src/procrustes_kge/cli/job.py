@@ -63,7 +63,8 @@ def carry_out(
     update_report(folder, metrics=metrics, seconds=elapsed())
     if as_json:
         print_json(read_json(folder / "report.json"))
-    say(f"took {elapsed():.1f} s in all\nrepeat: {repeat}")
+    since = "since it was resumed" if checkpoints.seconds else "in all"
+    say(f"took {elapsed():.1f} s {since}\nrepeat: {repeat}")
 
 
 def _learned(job: Job, folder: Path, checkpoints: FolderCheckpoints, watcher: TerminalWatcher) -> Run:
@@ -89,8 +90,9 @@ def _saying_how_to_go_on(folder: Path) -> Iterator[None]:
         print(f"{place} holds what was learned; {resume}", file=sys.stderr)
         interrupts.interrupt(interrupts.release())
     except (KeyboardInterrupt, SystemExit):
-        if (place / "job").exists():
-            print(f"{place} holds an earlier moment; {resume} from there", file=sys.stderr)
+        kept = (place / "job").exists()
+        told = f"{place} holds an earlier moment; {resume} from there" if kept else "nothing is kept of this training"
+        print(told, file=sys.stderr)
         raise
     except InputError as error:
         if not (place / "job").exists():  # nothing was kept, or it diverged

@@ -9,7 +9,17 @@ from functools import partial
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
@@ -17,8 +27,10 @@ from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.ranking import Evaluation, evaluate, figure
 from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
+from procrustes_kge.training.budget import spoken_time
 from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.recipes import Settings, learned
+from procrustes_kge.training.timekeeping import ended_by_the_clock
 from procrustes_kge.training.trainer import Learned, Progress as TrainingProgress
 from procrustes_kge.words import counted
 
@@ -50,6 +62,14 @@ def progress_bar(*columns: Any) -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
+class TimeLeft(ProgressColumn):
+    """Shows how much time is left, as soon as that is known."""
+
+    def render(self, task: Task) -> Text:
+        """Return the time in words."""
+        return Text("" if task.time_remaining is None else f"{spoken_time(task.time_remaining)} left")
+
+
 class TerminalWatcher(Watcher):
     """Shows progress bars while an experiment trains and ranks, and prints the results."""
 
@@ -59,7 +79,7 @@ class TerminalWatcher(Watcher):
     def learn(self, graph: Graph, settings: Settings, checkpoints: Checkpoints | None = None) -> Learned[Model]:
         """Train, with a bar that shows epochs, loss, validation MRR and the time left."""
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
-        columns = TextColumn("fitting"), BarColumn(), words, TimeRemainingColumn(), TextColumn("left")
+        columns = TextColumn("fitting"), BarColumn(), words, TimeLeft()
         with progress_bar(*columns) as bar:
             task = bar.add_task("", total=None, epoch=0, epochs=settings.epochs, figures="")
 
@@ -96,14 +116,17 @@ class TerminalWatcher(Watcher):
         grid = f"{footprint.grid_g_per_kwh:g} g/kWh" if footprint.grid == "given" else footprint.grid
         known = "estimated" if footprint.estimated else "measured"
         energy = f"{footprint.kwh * 1000:.2g} Wh   {footprint.g_co2:.2g} g CO2 ({known}, {grid})"
-        self.say(f"fitted {counted(found.epochs, 'epoch')} in {footprint.seconds:.1f} s   {memory}   {energy}")
+        epochs = counted(found.epochs, "epoch")
+        if ended_by_the_clock(found.settings, found.epochs):
+            epochs = f"{found.epochs} of {counted(found.settings.epochs, 'epoch')}, as many as the time allowed,"
+        self.say(f"fitted {epochs} in {footprint.seconds:.1f} s   {memory}   {energy}")
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:
         """Print the metrics of a split."""
-        sample = ""
+        triples = counted(evaluation.triples, "triple")
         if evaluation.ranked < evaluation.triples:
-            sample = f"   ({evaluation.ranked:,} of {evaluation.triples:,} triples, drawn at random)"
-        self.say(f"{split:<6} {evaluation}{sample}")
+            triples = f"{evaluation.ranked:,} of {triples}, drawn at random"
+        self.say(f"{split:<6} {evaluation}   {triples}")
 
 
 @contextmanager

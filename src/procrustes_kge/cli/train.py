@@ -18,9 +18,11 @@ from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.runs.jobs import Job, remove, unfinished, write_job
 from procrustes_kge.runs.store import check_target
+from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.durable import locked
 from procrustes_kge.system.footprint import grid_intensity
-from procrustes_kge.training.budget import AIM, Plan, parse_size, parse_time, plan, spoken_time
+from procrustes_kge.training.budget import AIM, MEASURING, USUAL_TIME, Plan, parse_size, parse_time, plan, spoken_time
+from procrustes_kge.training.costs import pace
 from procrustes_kge.training.recipes import (
     DEFAULT,
     FASTEST,
@@ -75,7 +77,11 @@ def train(
         str | None, typer.Option(help="Columns of head, relation and tail, by name or number, such as 2,3,4.")
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="File of names and readable labels to show with them (.tsv, .csv, .json).")
+        Path | None, typer.Option(help="File of names and readable labels to show with them (.tsv, .csv, .json, RDF).")
+    ] = None,
+    max_unpacked: Annotated[
+        str | None,
+        typer.Option(help="Most that a file may unpack to, such as 4GB.", show_default="100 times its size, or 4MB"),
     ] = None,
     valid: Annotated[float, typer.Option(help="Share of a single file set aside for validation.")] = 0.05,
     test: Annotated[float, typer.Option(help="Share of a single file set aside for testing.")] = 0.05,
@@ -104,6 +110,7 @@ def train(
     every = interval(checkpoint_every)
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
+    unpacked = int(parse_size(max_unpacked, "max-unpacked")) if max_unpacked is not None else None
     recipes = _recipes(changes.pop("model", None), recipe_name, changes)
     if recipes[0] not in OWN:
         _check_for_a_baseline(time or memory, entities_only)
@@ -111,7 +118,7 @@ def train(
         check_target(out)
         _check_begun(out, anew)
     reading = {"separator": separator, "header": header, "columns": columns, "labels": labels}
-    source = read_with_bar(graph, **reading, valid=valid, test=test, seed=split_seed)
+    source = read_with_bar(graph, **reading, max_unpacked=unpacked, valid=valid, test=test, seed=split_seed)
     folder = out or Path("runs", source.name or "graph")
     check_target(folder)
     _check_begun(folder, anew)
@@ -121,12 +128,15 @@ def train(
         say(f"  {note}")
     split = {"valid": (valid, 0.05), "test": (test, 0.05), "split_seed": (split_seed, 0)}
     options = reading | {name: value for name, (value, usual) in split.items() if value != usual}
-    options |= {"entities_only": entities_only or None, "grid": grid, "out": out}
+    options |= {"entities_only": entities_only or None, "grid": grid, "out": out, "max_unpacked": max_unpacked}
     with warnings_as_notes(), locked(folder):
         chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
+        if chosen != recipes[0]:
+            say(f"  {recipes[0]} does not fit into the time here, so {chosen} is trained; a longer --time allows it")
         expected = None
         if planned is None:
-            say(f"{chosen}: {settings}")
+            settings, paced = _paced(source, settings)
+            say(f"{chosen}: {settings}{paced}")
         else:
             before = elapsed()
             expected = {"seconds": before + planned.seconds, "memory_mb": planned.memory / 1e6}
@@ -173,10 +183,19 @@ def _choose(
     return name, planned.settings, planned
 
 
+def _paced(graph: Graph, settings: Settings) -> tuple[Settings, str]:
+    """Return the settings of a baseline, on a CPU with the threads that are faster, and how long it trains at most."""
+    if not isinstance(settings, TrainSettings) or choose_device(settings.device).type != "cpu":
+        return settings, ""
+    epoch, workers = pace(graph, settings, MEASURING * USUAL_TIME)
+    return replace(settings, workers=workers), f": at most about {spoken_time(settings.epochs * epoch)}"
+
+
 def _too_short(time: str, graph: Graph, name: str, planned: Plan) -> str:
     """Return in a sentence how much time is needed."""
-    takes = elapsed() + WRAP_UP + planned.seconds
-    enough = ceil(takes / AIM / 10) * 10
+    takes = elapsed() + planned.seconds
+    enough, step = (takes + WRAP_UP) / AIM, 10 if takes > 10 else 1
+    enough = ceil(enough / step) * step
     other = "" if name == FASTEST else f", or --recipe {FASTEST}"
     size = f"{planned.settings.dim:,} numbers"
     return (

@@ -51,11 +51,33 @@ def named(
             row = column.index("")
             seen = place(row) if place else f"{where}, row {row + 1}"
             raise InputError(f"{seen}: the {role} is empty, expected a name; fill it in or leave the triple out")
+    for role, column in zip(ROLES, stripped, strict=True):
+        check_characters(where, role, column, place)
     if not heads:
         seen = f" ({'; '.join(notes)})" if notes else ""
         raise InputError(f"{where}: holds no triples{seen}; expected a head, a relation and a tail in each row")
     readable = {name.strip(): label.strip() for name, label in (labels or {}).items() if label.strip()}
     return Columns(heads, relations, tails, tuple(notes), doubtful, readable)
+
+
+def check_characters(
+    where: str, role: str, names: Sequence[str], place: Callable[[int], str] | None = None, before: int = 0
+) -> None:
+    """Refuse names that no file of text can hold: with a NUL, or half of a character."""
+    together = "".join(names)
+    if "\0" in together or not _is_text(together):
+        row, name = next((row, name) for row, name in enumerate(names) if "\0" in name or not _is_text(name))
+        seen = place(row) if place else f"{where}, row {before + row + 1}"
+        what = "a NUL character" if "\0" in name else "half of a surrogate pair"
+        raise InputError(f"{seen}: the {role} {name[:30]!a} has {what} in it, expected text; rename it")
+
+
+def _is_text(text: str) -> bool:
+    """Say whether text has UTF-8."""
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def wanted_columns(columns: str | Sequence[str | int] | None) -> list[str] | None:

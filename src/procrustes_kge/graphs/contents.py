@@ -2,13 +2,17 @@
 
 import codecs
 import gzip
+import io
+import os
 import re
+import stat
 import sys
 import zlib
 from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.limits import Allowance
 from procrustes_kge.system.extras import package
 
 TEXT_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".del")
@@ -25,32 +29,56 @@ def suffixes(path: Path) -> tuple[str, str]:
 
 
 def file_bytes(path: Path, expected: str = "a file of triples") -> bytes:
-    """Return the bytes of a file, as they are on the disk."""
+    """Return the bytes of a file, as they are on the disk; nothing but a plain file is read, or waited for."""
     try:
+        before = path.stat()
         if path.is_dir():
             raise InputError(f"{path}: is a folder, expected {expected}; name a file in it")
-        return path.read_bytes()
+        if not stat.S_ISREG(before.st_mode):
+            kind = "a pipe" if path.is_fifo() else "a socket" if path.is_socket() else "a device"
+            raise InputError(f"{path}: is {kind}, expected {expected}; write it to a file, or pipe it into `train -`")
+        with os.fdopen(
+            os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)), "rb"
+        ) as file:
+            data = file.read(before.st_size + 1)
+            after = path.stat()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check its name and folder") from None
+    if len(data) != before.st_size or _state(before) != _state(after):
+        raise InputError(f"{path}: was changed or replaced while it was read; wait until it is complete, and try again")
+    return data
+
+
+def _state(place: os.stat_result) -> tuple[int, ...]:
+    """Return what changes when a file is written to, or another is put in its place."""
+    return place.st_dev, place.st_ino, place.st_size, place.st_mtime_ns
 
 
 def stream_bytes(stream: Any) -> tuple[Path, bytes]:
     """Return the name and the bytes of an open file; standard input, `<stdin>`, is called stdin."""
-    data = stream.read()
-    name = str(getattr(stream, "name", "stream")).strip("<>")
-    return Path(name), data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
-
-
-def unpacked(data: bytes, where: str, packing: str) -> bytes:
-    """Return the content of what was packed as `.gz` or `.zst`, or plain bytes as they are."""
-    faults: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
+    data, name = stream.read(), str(getattr(stream, "name", "stream")).strip("<>")
     try:
-        if packing == ".zst":
-            name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
-            zstd = package(name, f"{where}: reading .zst")
-            faults = (zstd.ZstdError,)
-            return bytes(zstd.decompress(data))
-        return gzip.decompress(data) if packing else data
+        return Path(name), data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
+    except UnicodeEncodeError as error:
+        seen = f"character {error.start + 1:,} is half of a surrogate pair"
+        raise InputError(f"{name}: {seen}, expected text; open the file with encoding='utf-8'") from None
+
+
+def unpacked(data: bytes, where: str, packing: str, most: int | None = None) -> bytes:
+    """Return the content of what was packed as `.gz` or `.zst`, or plain bytes as they are.
+
+    Packed bytes may grow to `most` bytes, or as much as `limits` says.
+    """
+    if not packing:
+        return data
+    faults: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
+    if packing == ".zst":
+        name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+        zstd = package(name, f"{where}: reading .zst")
+        faults = (zstd.ZstdError, EOFError)
+    try:
+        with zstd.ZstdFile(io.BytesIO(data)) if packing == ".zst" else gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            return Allowance(where, len(data), most).all_of(file)
     except faults as error:
         raise InputError(f"{where}: broken or truncated ({error}); download it or compress it again") from None
 

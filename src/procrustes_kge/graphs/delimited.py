@@ -31,7 +31,8 @@ def parse_delimited(
     counts as a triple, but a doubtful one.
     """
     text = decode(data, where)
-    sample = text[:SAMPLE_CHARACTERS]
+    end = text.find("\n", SAMPLE_CHARACTERS)
+    sample = text[:end] if end > 0 else text  # of whole lines, however long
     if separator is None:
         separator = _guess_separator(sample)
     separator = SEPARATORS.get(separator.lower(), separator)

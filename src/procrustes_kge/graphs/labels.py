@@ -7,15 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.columns import check_characters
 from procrustes_kge.graphs.contents import RDF_SYNTAXES, decode, file_bytes, suffixes, unpacked
 from procrustes_kge.graphs.delimited import numbered_rows
 from procrustes_kge.graphs.rdf import rdf_labels
 from procrustes_kge.graphs.recognising import packing_of
-from procrustes_kge.graphs.tables import name_of
+from procrustes_kge.graphs.values import name_of
 from procrustes_kge.words import counted
 
 
-def read_labels(source: str | Path | Mapping[str, Any]) -> dict[str, str]:
+def read_labels(source: str | Path | Mapping[str, Any], max_unpacked: int | None = None) -> dict[str, str]:
     """Read the label of each name that has one; if a name has several, the first counts.
 
     A file that ends in .json holds an object; RDF holds rdfs:label; any other file has a name and a label on each line,
@@ -28,30 +29,36 @@ def read_labels(source: str | Path | Mapping[str, Any]) -> dict[str, str]:
     path, where = Path(source), str(source)
     suffix, packing = suffixes(path)
     data = file_bytes(path, "a file of names and labels")
-    data = unpacked(data, where, packing or packing_of(data))
+    data = unpacked(data, where, packing or packing_of(data), max_unpacked)
     if data.startswith(b"PAR1"):
         raise InputError(f"{where}: labels are not read from Parquet; write them as .csv, .tsv or .json")
     if suffix in RDF_SYNTAXES:
-        return _clean(rdf_labels(data, where, RDF_SYNTAXES[suffix]).items())
+        return _clean(rdf_labels(data, where, RDF_SYNTAXES[suffix], max_unpacked).items(), where)
     text = decode(data, where)
-    labels = _clean(_from_json(text, where) if suffix == ".json" else _from_lines(text, where))
+    labels = _clean(_from_json(text, where) if suffix == ".json" else _from_lines(text, where), where)
     if not labels:
         raise InputError(f"{where}: holds no labels; expected a name and its label on each line")
     return labels
 
 
-def _clean(pairs: Iterable[tuple[str, Any]]) -> dict[str, str]:
+def _clean(pairs: Iterable[tuple[str, Any]], where: str = "labels") -> dict[str, str]:
     labels: dict[str, str] = {}
     for name, label in pairs:
-        if text := name_of(label).strip():
+        try:
+            text = name_of(label).strip()
+        except (TypeError, ValueError):
+            raise InputError(f"{where}: the label of {name!r} is {label!r:.60}, expected text or a number") from None
+        if text:
             labels.setdefault(str(name).strip(), text)
+    check_characters(where, "name", [*labels])
+    check_characters(where, "label", [*labels.values()])
     return labels
 
 
 def _from_json(text: str, where: str) -> Iterable[tuple[str, str | None]]:
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{where}: not valid JSON ({error}); fix it, or call it .tsv or .csv if it has a line for each name"
         ) from None

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Literal
 from unicodedata import combining, normalize
 
 # Of other prefixes only what follows the colon is looked for, since files differ in what they mean by them.
@@ -22,6 +23,8 @@ PREFIXES = {
     "wdt": "http://www.wikidata.org/prop/direct/",
 }
 
+LONGEST = 1000  # characters of a name that may be spelled in another way
+
 
 def plain(text: str) -> str:
     """Return a name in a standard spelling: Unicode composed, without surrounding white space or <angle brackets>.
@@ -29,8 +32,13 @@ def plain(text: str) -> str:
     >>> plain(" <http://e.org/Zoe\u0308> ") == "http://e.org/Zo\xeb"
     True
     """
-    text = normalize("NFC", text.strip())
+    text = _normal("NFC", text.strip())
     return text[1:-1] if re.fullmatch("<.+>", text, re.DOTALL) else text
+
+
+def _normal(form: Literal["NFC", "NFKD"], text: str) -> str:
+    """Return text in a normal form of Unicode; long text as it is: accents upon accents take for ever to order."""
+    return normalize(form, text) if len(text) <= LONGEST else text
 
 
 def folded(text: str) -> str:
@@ -41,7 +49,7 @@ def folded(text: str) -> str:
     """
     if text.isascii():
         return text.lower()
-    return "".join(mark for mark in normalize("NFKD", text.casefold()) if not combining(mark))
+    return "".join(mark for mark in _normal("NFKD", text.casefold()) if not combining(mark))
 
 
 def last_part(name: str) -> str:

@@ -10,24 +10,31 @@ from xml.parsers import expat
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import Columns, named
 from procrustes_kge.graphs.contents import decode
+from procrustes_kge.graphs.limits import Allowance, Elements, check_quoted
 from procrustes_kge.system.extras import package
 from procrustes_kge.words import counted
 
+# Python has others, of which some are slow, and some decode to half characters.
+ENCODINGS = ("utf-8", "utf-16", "utf-32", "ascii", "iso", "cp", "mac", "koi8", "gb", "big5", "euc", "shift", "tis")
+SPELLED = "its names, spelled out, take"
 LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 
 
-def parse_rdf(data: bytes, where: str, syntax: str) -> Columns:
-    """Return the statements between IRIs and blank nodes, and labels; a note says how many others were left out."""
-    names, labels, notes = _contents(data, where, syntax)
+def parse_rdf(data: bytes, where: str, syntax: str, most: int | None = None) -> Columns:
+    """Return the statements between IRIs and blank nodes, and labels; a note says how many others were left out.
+
+    Names, written out, may take `most` bytes, or as much as `limits` says: prefixes and entities abbreviate them.
+    """
+    names, labels, notes = _contents(data, where, syntax, most)
     return named(where, (names[role::3] for role in range(3)), notes, labels=labels)
 
 
-def rdf_labels(data: bytes, where: str, syntax: str) -> dict[str, str]:
+def rdf_labels(data: bytes, where: str, syntax: str, most: int | None = None) -> dict[str, str]:
     """Return the label of each name that has one: in English or in no language, else the first in any other."""
-    return _contents(data, where, syntax)[1]
+    return _contents(data, where, syntax, most)[1]
 
 
-def _contents(data: bytes, where: str, syntax: str) -> tuple[list[str], dict[str, str], list[str]]:
+def _contents(data: bytes, where: str, syntax: str, most: int | None) -> tuple[list[str], dict[str, str], list[str]]:
     """Return the names, three to a statement, the labels, and notes on what was left out."""
     oxigraph = package("pyoxigraph", f"{where}: reading RDF")
     rdf_format = getattr(oxigraph.RdfFormat, syntax)
@@ -41,15 +48,19 @@ def _contents(data: bytes, where: str, syntax: str) -> tuple[list[str], dict[str
             return value or "<>"  # the document itself, as Turtle writes it
         return blank_nodes.setdefault(value, f"_:{value}")
 
-    named_graphs, left_out = False, {"literal values": 0, "quoted triples": 0}
+    named_graphs, allowance = False, Allowance(where, len(data), most)
+    left_out = {"literal values": 0, "quoted triples": 0}
     for quad in _statements(oxigraph, text, rdf_format, where):
         subject, value = quad.subject, quad.object
         if isinstance(value, oxigraph.Triple) or isinstance(subject, oxigraph.Triple):
             left_out["quoted triples"] += 1
         elif not isinstance(value, oxigraph.Literal):
-            names += name(subject), quad.predicate.value, name(value)
+            head, relation, tail = name(subject), quad.predicate.value, name(value)
+            allowance.spend(len(head) + len(relation) + len(tail), SPELLED)
+            names += head, relation, tail
         elif quad.predicate.value == LABEL:
             key, preferred = name(subject), (value.language or "en").split("-")[0] == "en"
+            allowance.spend(len(key) + len(value.value), SPELLED)
             if key not in labels or preferred > labels[key][0]:
                 labels[key] = preferred, value.value
         else:
@@ -73,6 +84,8 @@ def _xml_text(data: bytes, where: str) -> str:
     if declared := re.match(rb"<\?xml[^>]*?encoding\s*=\s*[\"']([\w.-]+)", data):
         encoding = declared[1].decode()
     try:
+        if not codecs.lookup(encoding).name.startswith(ENCODINGS):
+            raise LookupError("which is no encoding of XML")
         text = data.decode(encoding) if encoding.lower() not in ("utf-8", "utf8") else decode(data, where)
     except (LookupError, UnicodeDecodeError) as error:
         raise InputError(f"{where}: declares to be {encoding}, and is not ({error}); convert it to UTF-8") from None
@@ -93,7 +106,11 @@ def _statements(oxigraph: Any, text: str, rdf_format: Any, where: str) -> Iterat
     try:
         if rdf_format == oxigraph.RdfFormat.RDF_XML and text:
             # The RDF parser gives no line numbers in XML and accepts a truncated file.
-            expat.ParserCreate().Parse(text, True)
+            parser = expat.ParserCreate()
+            Elements(where, parser)
+            parser.Parse(text, True)
+        else:
+            check_quoted(text, where)
         # Lenient: published files are full of IRIs that break a rule or two, and here they are only names.
         yield from oxigraph.parse(text, rdf_format, lenient=True)
     except (SyntaxError, expat.ExpatError) as error:

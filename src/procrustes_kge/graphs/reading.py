@@ -38,6 +38,7 @@ def read_graph(
     columns: str | Sequence[str | int] | None = None,
     labels: str | Path | Mapping[str, Any] | None = None,
     progress: datasets.DownloadReport | None = None,
+    max_unpacked: int | None = None,
 ) -> Graph:
     """Read a graph from a named dataset, a folder, a file, an open file, a data frame, an array or a list of triples.
 
@@ -48,11 +49,16 @@ def read_graph(
     `columns` names the columns of head, relation and tail, or gives their numbers counted from 1; it is needed if there
     are more than three and their names are not recognised. `labels` are readable names to show with the names: a
     mapping, or the path of a file. `separator` and `header` are guessed unless given. `progress` is called during
-    downloads with the file, the bytes so far and the bytes in all.
+    downloads with the file, the bytes so far and the bytes in all. `max_unpacked` is how many bytes a file may unpack
+    to; None: a hundred times its size, and no less than 4 MB.
     """
-    readable = read_labels(labels) if labels is not None else None  # an error in it is reported before a long reading
+    if max_unpacked is not None and (type(max_unpacked) is not int or max_unpacked < 1):
+        raise InputError(f"max_unpacked {max_unpacked!r}, expected a whole number of bytes, such as 4_000_000_000")
+    # An error in labels is reported before a long reading.
+    readable = read_labels(labels, max_unpacked) if labels is not None else None
     wanted = wanted_columns(columns)
-    read = partial(formats.read_columns, separator=separator, header=header, wanted=wanted)
+    asked = partial(formats.read_columns, separator=separator, header=header, wanted=wanted)
+    read = partial(asked, max_unpacked=max_unpacked)
     with explain_read_errors():
         divided = _divided(source, read, progress) if isinstance(source, str | os.PathLike) else None
         graph = divided or split_graph(_encode(*_undivided(source, read, wanted)), valid, test, seed)

@@ -16,10 +16,14 @@ FOREIGN = {  # the first bytes of what is not read, and what to do with it
 JSON = (".json", ".jsonl", ".ndjson", ".jsonld")
 JSON_START = re.compile(rb"\s*(\{|\[\s*[\[{])\s*\"")
 TAR = (257, b"ustar")  # where the word stands in the first block
-_IRI, _NODE, _LITERAL = rb"<[^<>\"]*>", rb"_:\S+", rb"\".*\"\S*"
-_LINKED = rb"(%b|%b)" % (_IRI, _NODE)
+# Nothing in these is tried in two ways: a line made for it would take for ever.
+_IRI, _NODE = rb"<[^<>\"]*+>", rb"_:(?:[^\s<>\".]|\.(?=[^\s<>\".]))++"
+_LITERAL = rb"\"(?:[^\"\\]|\\.)*+\"(?:@[\w-]++|\^\^%b)?+" % _IRI
+_LINKED = rb"(?:%b|%b)" % (_IRI, _NODE)
 # A line of N-Triples or N-Quads ends in a dot, which a line of three columns has no room for.
-STATEMENT = re.compile(rb"%b\s*%b\s*(%b|%b)\s*%b?\s*\.\s*(#.*)?" % (_LINKED, _IRI, _LINKED, _LITERAL, _LINKED))
+STATEMENT = re.compile(
+    rb"%b\s*+%b\s*+(?:%b|%b)\s*+%b?+\s*+\.\s*+(?:#.*)?" % (_LINKED, _IRI, _LINKED, _LITERAL, _LINKED)
+)
 DIRECTIVE = re.compile(rb"@prefix\s|@base\s|prefix\s+\S*:\s*<|base\s*<", re.IGNORECASE)
 XML = re.compile(rb"<\?xml\s|<rdf:RDF\s")
 SPOKEN = {".parquet": "Parquet", ".nq": "N-Triples", ".trig": "Turtle", ".rdf": "RDF/XML"}

@@ -1,6 +1,7 @@
 """Packages that only some work needs: an extra of the installation brings each, and where it is missing it is named."""
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from procrustes_kge.errors import InputError
@@ -20,7 +21,17 @@ def package(name: str, work: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise InputError(f"{work} needs {name}: {how_to_get(name)}") from None
+        raise _missing(name, work) from None
+
+
+def require(name: str, work: str) -> None:
+    """Refuse work whose package is not installed; it is not imported here."""
+    if find_spec(name) is None:
+        raise _missing(name, work)
+
+
+def _missing(name: str, work: str) -> InputError:
+    return InputError(f"{work} needs {name}: {how_to_get(name)}")
 
 
 def how_to_get(name: str) -> str:

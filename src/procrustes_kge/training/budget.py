@@ -100,16 +100,16 @@ def parse_time(text: str) -> float:
     return _parse(text, _TIMES, "time", "60s, 10m or 1h")
 
 
-def parse_size(text: str) -> float:
-    """Return the bytes of words such as 4GB or 500MB.
+def parse_size(text: str, name: str = "memory") -> float:
+    """Return the bytes of words such as 4GB or 500MB; `name` is what errors call the setting.
 
     >>> parse_size("4GB")
     4000000000.0
     """
-    found, number = _parse(text, _SIZES, "memory", "4GB or 500MB"), text.strip()
+    found, number = _parse(text, _SIZES, name, "4GB or 500MB"), text.strip()
     if found < LEAST_MEMORY and not number[-1].isalpha():
         seen = counted(int(found), "byte") if found.is_integer() else f"{number} bytes"
-        raise InputError(f"memory {text!r}: {seen}; did you mean {number}{'GB' if found < 1000 else 'MB'}?")
+        raise InputError(f"{name} {text!r}: {seen}; did you mean {number}{'GB' if found < 1000 else 'MB'}?")
     return found
 
 

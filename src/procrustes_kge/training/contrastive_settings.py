@@ -60,14 +60,13 @@ class ContrastSettings(Schedule):
     label_smoothing: Annotated[float, "label smoothing: probability spread over all entities"] = 0.0
     crowd: Annotated[float, "weight of a query with n answers: n to this power"] = 1.0
     warm_start: Annotated[int, "epochs of full-batch training without negatives to start from"] = 0
-    workers: Annotated[int, "threads on the CPU; 0: chosen automatically"] = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
         super().__post_init__()
         check_choices(self)
         check_whole(self, ("dim", "segment", "groups"), least=1)
-        check_whole(self, ("warm_start", "chunk", "workers"), least=0)
+        check_whole(self, ("warm_start", "chunk"), least=0)
         check_segments(self.dim, self.segment, self.groups)
         for name in ("rotation_learning_rate", "sharpness"):
             check_range(self, name, 1000, above=True)

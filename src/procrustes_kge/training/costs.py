@@ -25,6 +25,8 @@ from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import at_work
 from procrustes_kge.training.recipes import OwnSettings
 from procrustes_kge.training.restoring import restore_relations
+from procrustes_kge.training.supervised import Supervised, SupervisedTrainer
+from procrustes_kge.training.supervised_settings import TrainSettings
 
 # Of its most epochs, `turn` usually trains a third, and more where vectors are short: 18 to 39 of 60 on eight graphs.
 USUAL, USUAL_OF_A_NUMBER = 1 / 3, 10
@@ -90,6 +92,14 @@ def measured(graph: Graph, settings: OwnSettings, patience: float) -> Costs:
         return _full_batch(graph, settings, clock)
 
 
+def pace(graph: Graph, settings: TrainSettings, patience: float) -> tuple[float, int]:
+    """Return about how many seconds an epoch of a baseline takes on the CPU, and how many threads it is to have."""
+    with at_work(graph, settings) as device, torch.enable_grad():
+        trainer = Supervised(graph, settings, device).trainer(0)
+        step, workers = _step(trainer, settings.workers, _Clock(device, patience))
+        return step * trainer.steps_an_epoch, workers
+
+
 class _Clock:
     """Times work on a device, and has limited patience."""
 
@@ -148,7 +158,7 @@ def _contrastive(graph: Graph, settings: ContrastSettings, clock: _Clock) -> Cos
     )
 
 
-def _step(trainer: ContrastiveTrainer, workers: int, clock: _Clock) -> tuple[float, int]:
+def _step(trainer: ContrastiveTrainer | SupervisedTrainer, workers: int, clock: _Clock) -> tuple[float, int]:
     """Return the seconds of a step, and with how many threads: all, or one where that is as fast."""
     steps = (None for _ in repeat(None) for _ in trainer.steps())
 

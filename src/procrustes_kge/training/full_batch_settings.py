@@ -30,14 +30,12 @@ class FitSettings(Schedule):
     ] = "squared"
     translate: Annotated[bool, "relations translate as well as rotate: h Q + b"] = True  # lifts both benchmarks
     pilot: Annotated[int, "dimensions trained first, to choose the number of epochs by validation"] = 500
-    workers: Annotated[int, "threads on the CPU; 0: chosen automatically"] = 0
 
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
         super().__post_init__()
         check_choices(self)
         check_whole(self, ("dim", "segment", "pilot"), least=1)
-        check_whole(self, ("workers",), least=0)
         check_segments(self.dim, self.segment)
 
     @property

@@ -35,6 +35,7 @@ class Schedule:
     validation_triples: Annotated[int, "rank at most this many validation triples, always the same ones"] = 1000
     seed: Annotated[int, "random seed; results repeat on the same machine (on a GPU, with --deterministic)"] = 0
     device: Annotated[str, "cpu, cuda, cuda:1, or auto: a GPU if there is one"] = "auto"
+    workers: Annotated[int, "threads on the CPU; 0: chosen automatically"] = 0
     deterministic: Annotated[bool, "make a GPU repeat a seed to the last bit"] = False
     time: float = 0.0  # seconds that training may take: late, it trains fewer epochs or parts; 0: as long as it takes
     replay: Annotated[str, "repeat what a run with --time changed on the way, as printed by that run"] = ""
@@ -42,7 +43,7 @@ class Schedule:
     def __post_init__(self) -> None:
         """Refuse what cannot be trained, before anything is read or written."""
         check_whole(self, ("epochs", "validation_triples"), least=1)
-        check_whole(self, ("patience", "validate_every"), least=0)
+        check_whole(self, ("patience", "validate_every", "workers"), least=0)
         check_range(self, "learning_rate", 1000, above=True)
         check_range(self, "time", math.inf)
         parse_changes(self.replay)

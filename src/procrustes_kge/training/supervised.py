@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -25,6 +25,7 @@ from procrustes_kge.models.baselines import build
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.system.precision import exact_products, rough_products
+from procrustes_kge.system.threads import cores, threads
 from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.loop import run
 from procrustes_kge.training.query_loss import QueryLoss
@@ -101,10 +102,10 @@ class SupervisedTrainer(Remembering):
     """The batches, the model and the optimiser."""
 
     remembered = ("epochs", "start_loss")
-    workers = None  # PyTorch's own number of threads
 
     def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
         self.settings, self.device, on_a_gpu = settings, device, device.type == "cuda"
+        self.workers = settings.workers or cores()
         module = build(settings.model, graph, settings.options, settings.seed).to(device)
         self.current = TrainedBaseline(settings.model, settings.options, graph.entities, graph.relations, module)
         averages = settings.weight_average > 0
@@ -128,15 +129,20 @@ class SupervisedTrainer(Remembering):
     def epoch(self) -> float:
         """Go through all queries once, in random order, and return the mean loss."""
         self.current.module.train()
-        step = self.recorded or self.step
-        with rough_products() if self.settings.tf32 else exact_products(), torch.enable_grad():
-            losses = torch.stack([step(*batch) for batch in self.batches()])
+        products = rough_products() if self.settings.tf32 else exact_products()
+        with products, torch.enable_grad(), threads(self.workers):
+            losses = torch.stack(list(self.steps()))
         self.epochs += 1
         if self.epochs == 1:
             self.start_loss = losses[0].item()
         self.average()
         self.decay_learning_rate()
         return losses.mean().item()
+
+    def steps(self) -> Iterator[Float[Tensor, ""]]:
+        """Take the steps of an epoch one at a time, and yield their losses."""
+        step = self.recorded or self.step
+        yield from (step(*batch) for batch in self.batches())
 
     def batches(self) -> Iterable[tuple[Tensor, ...]]:
         """Yield the numbers of queries; for kvsall, of those that differ, with all their answers."""
@@ -154,14 +160,19 @@ class SupervisedTrainer(Remembering):
             shown = torch.arange(start, start + length, device=self.device).clamp(max=end - 1)
             yield numbers, places[shown] - first, answers[shown]
 
-    def shuffled(self) -> tuple[Tensor, ...]:
-        """Return random batches of nearly equal size, none of one query, which batch normalisation cannot use."""
+    @property
+    def steps_an_epoch(self) -> int:
+        """Into how many batches the queries are cut: none has one query, which batch normalisation cannot use."""
         settings, queries = self.settings, self.losses.count
         compared = settings.negatives if isinstance(settings.negatives, int) else len(self.current.entities)
         wanted = queries if settings.batch == "full" else settings.batch
         size = max(1, min(wanted, BATCH_SCORES // compared))
-        order = torch.randperm(queries, device=self.device, generator=self.random)
-        return order.tensor_split(min(-(-queries // size), queries // 2))
+        return min(-(-queries // size), queries // 2)
+
+    def shuffled(self) -> tuple[Tensor, ...]:
+        """Return random batches of nearly equal size."""
+        order = torch.randperm(self.losses.count, device=self.device, generator=self.random)
+        return order.tensor_split(self.steps_an_epoch)
 
     def average(self) -> None:
         """Move the mean of the weights, where that is what is learned, towards the weights after this epoch."""
@@ -181,7 +192,8 @@ class SupervisedTrainer(Remembering):
             self.recorded.forget()
 
     def adjust(self, change: Change) -> None:
-        """Change nothing: no rate falls with the number of epochs."""
+        """Go on with other threads; no rate falls with the number of epochs."""
+        self.workers = change.workers or self.workers
 
     def model(self) -> TrainedBaseline:
         """Return the model, no longer in training."""

@@ -65,6 +65,12 @@ def spoken_changes(changes: Changes) -> str:
     return " ".join(f"{epoch}:{change}" for epoch, change in changes.items())
 
 
+def ended_by_the_clock(schedule: Schedule, epochs: int) -> bool:
+    """Say whether a training of so many epochs, which settings repeat, had fewer than planned for want of time."""
+    planned = [change.epochs for change in parse_changes(schedule.replay).values() if change.epochs]
+    return bool(planned) and epochs == planned[-1] < schedule.epochs
+
+
 class Timekeeper:
     """The clock of one training, and what it has changed so far."""
 
@@ -113,7 +119,7 @@ class Timekeeper:
         self.in_epochs, self.timed = self.in_epochs + taken, self.timed + 1
         self.paces.append(taken)
         between = (now - self.begun - self.in_epochs) / self.timed
-        pace = sum(self.paces) / len(self.paces) + max(0.0, between)
+        pace = max(self.paces) + max(0.0, between)  # the slowest: where others use the cores, the next may be as slow
         fewer, more = (
             min(self.most, epoch + max(0, int((self.pilot_ends - now) / (slack * pace))))
             for slack in (SLACK, MORE_SLACK)

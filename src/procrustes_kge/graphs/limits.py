@@ -1,0 +1,80 @@
+"""How much a file may ask for: what asks for more is refused before it takes the memory, or overflows a parser."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from procrustes_kge.errors import InputError
+
+RATIO = 100  # a file may grow to so many times its size: packing makes names that repeat a twentieth
+FREE = 2**22  # bytes, to which every file may grow
+CHUNK = 2**20  # bytes that are unpacked at once
+DEEPEST_TRIPLE = 100  # triples within triples: of some ten thousand, the parser's stack overflows
+DEEPEST_ELEMENT, MOST_ATTRIBUTES = 200, 1000  # of XML: with more, its parser takes ever longer for each
+# From where a triple within a triple begins: no literal can stand before another begins in it.
+QUOTED = re.compile(r"""(?:<<(?:[^<>#"'\\]|\\.|<(?!<)[^>]*+>?|#[^\n]*)*+)++""", re.DOTALL)
+
+
+class Allowance:
+    """What a file of a size may grow to while it is read; `most`, in bytes, is what the user allows instead."""
+
+    def __init__(self, where: str, size: int, most: int | None = None) -> None:
+        self.where, self.given = where, most is not None
+        self.most = self.left = max(FREE, RATIO * size) if most is None else most
+
+    def spend(self, size: int, what: str) -> None:
+        """Count what the file grows by; refuse it where that is too much, `what` being said of it."""
+        self.left -= size
+        if self.left < 0:
+            raise self.exceeded(what)
+
+    def exceeded(self, what: str) -> InputError:
+        """Return the error for a file that grows too much."""
+        limit = "what --max-unpacked allows" if self.given else f"{RATIO} times its size and no less than 4 MB"
+        seen = f"{self.where}: {what} more than {self.most / 1e6:,.0f} MB ({limit})"
+        return InputError(f"{seen}; if you trust it, allow more, as by --max-unpacked 4GB (max_unpacked in Python)")
+
+    def all_of(self, stream: Any) -> bytes:
+        """Return all that a stream unpacks."""
+        parts = list[bytes]()
+        while part := stream.read(CHUNK):
+            self.spend(len(part), "unpacks to")
+            parts.append(part)
+        return b"".join(parts)
+
+
+def check_quoted(text: str, where: str) -> None:
+    """Refuse triples within triples, in any syntax but XML, that are too many for the parser."""
+    if text.count("<<") > DEEPEST_TRIPLE:
+        for found in QUOTED.finditer(text):
+            if found[0].count("<<") > DEEPEST_TRIPLE:
+                line = text.count("\n", 0, found.start()) + 1
+                raise InputError(_nested(f"{where}, line {line}", "triples", DEEPEST_TRIPLE))
+
+
+class Elements:
+    """Counts elements of XML within elements; the parser calls it where one begins and where it ends."""
+
+    def __init__(self, where: str, parser: Any) -> None:
+        self.where, self.parser, self.depth = where, parser, 0
+        parser.StartElementHandler, parser.EndElementHandler = self.begin, self.end
+
+    def begin(self, _: str, attributes: Mapping[str, str]) -> None:
+        """Refuse an element that is too deep, or has too many attributes."""
+        self.depth += 1
+        if self.depth > DEEPEST_ELEMENT:
+            raise InputError(_nested(self._place(), "elements", DEEPEST_ELEMENT))
+        if len(attributes) > MOST_ATTRIBUTES:
+            seen = f"{self._place()}: an element with {len(attributes):,} attributes, expected {MOST_ATTRIBUTES:,}"
+            raise InputError(f"{seen} at most; write statements as elements of their own")
+
+    def end(self, _: str) -> None:
+        """Count the end of an element."""
+        self.depth -= 1
+
+    def _place(self) -> str:
+        return f"{self.where}, line {self.parser.CurrentLineNumber}"
+
+
+def _nested(place: str, what: str, most: int) -> str:
+    return f"{place}: {what} within {what}, more than {most} deep; is the file damaged? write it with fewer"

@@ -1,0 +1,132 @@
+"""Parquet, read in a process of its own: a damaged file makes the library that reads it ask for any memory, and abort.
+
+What is read comes back as text: names that end in a NUL each, column by column, then JSON that says how it went.
+"""
+
+import contextlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from procrustes_kge.errors import InputError, in_one_line
+from procrustes_kge.graphs.columns import ROLES, Columns, check_characters, choose, named
+from procrustes_kge.graphs.limits import Allowance
+from procrustes_kge.graphs.values import SAMPLE, remarks, texts
+from procrustes_kge.system.extras import package, require
+
+MARK, END = b"PAR1", 8  # a file begins with the mark; the length of its footer and the mark end it
+BESIDES = 2**29  # bytes of address space that the library takes for its threads, whatever it reads
+THREADS = 2
+SECONDS, BYTES_A_SECOND = 5, 1_000_000  # of the processor: many times what is needed
+BUSY = 6  # times as long, by the clock, where other programs use the processor
+ROWS = 100_000  # that are made into names at once
+
+
+def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, most: int | None = None) -> Columns:
+    """Return the columns of a Parquet file that hold head, relation and tail."""
+    require("polars", f"{where}: reading Parquet")
+    footer = int.from_bytes(data[-END : -len(MARK)], "little")
+    if not (data.startswith(MARK) and data.endswith(MARK) and 0 < footer <= len(data) - END - len(MARK)):
+        raise InputError(_broken(where, "it is cut off, or its end is damaged"))
+    allowance, seconds = Allowance(where, len(data), most), SECONDS + len(data) // BYTES_A_SECOND
+    about = {"where": where, "wanted": wanted, "bytes": allowance.most, "seconds": seconds}
+    ended = _apart(json.dumps(about).encode() + b"\n" + data, where, BUSY * seconds)
+    if ended is None:
+        seen = f"reading it failed, or needs more than {(allowance.most + BESIDES) / 1e6:,.0f} MB or {seconds:,} s"
+        raise InputError(f"{_broken(where, seen)}; if you trust it, --max-unpacked 4GB allows more")
+    names, found = ended
+    if found.get("memory"):
+        raise allowance.exceeded("reading it needs")
+    if "error" in found:
+        raise InputError(found["error"])
+    rows = len(names) // len(ROLES)
+    columns = (names[number * rows : (number + 1) * rows] for number in range(len(ROLES)))
+    return named(where, columns, found["notes"])
+
+
+def _apart(given: bytes, where: str, seconds: int) -> tuple[list[str], dict[str, Any]] | None:
+    """Return what a process that runs `main` makes of this; None where it broke off."""
+    # The same modules are found as here, and none that happens to lie in the working folder. A backtrace that is
+    # printed where memory has run out never ends.
+    limits = {"POLARS_MAX_THREADS": str(THREADS), "RUST_BACKTRACE": "0"}
+    paths = {**os.environ, **limits, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command, pipe = [sys.executable or "python3", "-P", "-m", __name__], subprocess.PIPE
+    try:
+        ended = subprocess.run(
+            command, input=given, stdout=pipe, stderr=subprocess.DEVNULL, env=paths, timeout=seconds, check=True
+        )
+        *names, report = ended.stdout.decode().split("\0")
+        return names, json.loads(report)
+    except OSError as error:
+        seen = f"reading Parquet needs a process of its own, which does not start ({error.strerror or error})"
+        raise InputError(f"{where}: {seen}; allow another one") from None
+    except (subprocess.SubprocessError, ValueError):
+        return None
+
+
+def _broken(where: str, reason: str) -> str:
+    return f"{where}: not a Parquet file of names ({reason}); write or download it again"
+
+
+def main() -> None:
+    """Read a file from standard input and write its names to standard output, within the limits of its first line."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that waits for this one
+    about = json.loads(sys.stdin.buffer.readline())
+    where, output = about["where"], sys.stdout.buffer
+    try:
+        report: dict[str, Any] = {"notes": _write_names(sys.stdin.buffer.read(), about, output)}
+    except InputError as error:
+        report = {"error": str(error)}
+    except MemoryError:
+        report = {"memory": True}
+    except BaseException as error:  # the library's own panic is no Exception
+        report = {"error": _broken(where, in_one_line(error) or type(error).__name__)}
+    output.write(json.dumps(report).encode())
+    output.flush()
+    os._exit(0)  # what is left of a panic may wait for ever
+
+
+def _write_names(data: bytes, about: dict[str, Any], output: Any) -> list[str]:
+    """Write the names, each with a NUL behind it, and return what the user should know."""
+    where = about["where"]
+    polars = package("polars", f"{where}: reading Parquet")
+    _limit(about["bytes"] + BESIDES, about["seconds"])
+    stored = list(polars.read_parquet_schema(io.BytesIO(data)))
+    places, notes = choose(stored, about["wanted"], where)
+    chosen = [stored[place] for place in places]
+    frame = polars.read_parquet(io.BytesIO(data), columns=chosen)
+    for role, name in zip(ROLES, chosen, strict=True):
+        notes += remarks(role, frame[name][:SAMPLE].to_list())
+        for start in range(0, len(frame), ROWS):
+            output.write(_joined(where, role, frame[name][start : start + ROWS], start).encode() + b"\0")
+    return notes
+
+
+def _joined(where: str, role: str, values: Any, before: int) -> str:
+    """Return the names of a part of a column, with a NUL between them."""
+    if str(values.dtype) == "String" and not values.str.contains("\0", literal=True).any():
+        text: str = values.fill_null("").str.join("\0")[0]
+        return text
+    names = texts(where, role, values.to_list(), before)
+    check_characters(where, role, names, before=before)
+    return "\0".join(names)
+
+
+def _limit(memory: int, seconds: int) -> None:
+    """Limit the address space to what is in use and so much more, and the processor's time, where the system can."""
+    with contextlib.suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + memory, used + memory))
+
+
+if __name__ == "__main__":
+    main()
