@@ -67,7 +67,7 @@ def timed(graph: Graph, name: str, dim: int, device: torch.device) -> dict[str, 
         "sizes": list(training.sizes),
         "added": parts - 1 if name == "fast" else 0,
     }
-    facts |= {"loss": None, "valid_mrr": None, "best": None, "curve": [], "changes": "", "seconds": 0.0}
+    facts |= {"loss": None, "valid_mrr": None, "best": None, "curve": [], "changes": "", "seconds": 0.0, "over": False}
     writing, reading = [], []
     for _ in range(TIMES):
         with tempfile.TemporaryDirectory(dir=".") as folder:
