@@ -166,6 +166,17 @@ def test_a_training_that_was_stopped_is_not_begun_anew_unasked(procrustes, refus
     assert not Path("runs/ring.unfinished").exists()
 
 
+@pytest.mark.parametrize("asked", ["runs/ring", "runs/ring.unfinished"])
+def test_what_needs_a_run_says_that_its_training_was_stopped(asked, refused, capsys, monkeypatch):
+    with monkeypatch.context() as patch:
+        after(2, monkeypatch=patch)
+        ended("train", "ring.tsv", *WAYS["accurate"])
+    capsys.readouterr()
+    told = {"setting": "runs/ring", "seen": "was stopped", "remedy": "procrustes resume runs/ring"}
+    refused("predict", asked, "-H", "e0", "-r", "next", **told)
+    refused("evaluate", asked, **told)
+
+
 def test_there_is_nothing_to_resume(refused, run):
     refused("resume", run, setting=str(run), seen="has ended", remedy="nothing to resume")
     refused("resume", "runs/missing", setting="runs/missing", seen="is missing", remedy="procrustes train")

@@ -29,6 +29,7 @@ from procrustes_kge.runs.contents import (
     write,
 )
 from procrustes_kge.runs.experiment import Model, Run
+from procrustes_kge.runs.jobs import SUFFIX, unfinished
 from procrustes_kge.runs.saved import SavedRun
 from procrustes_kge.system.durable import locked, put_folder
 from procrustes_kge.system.files import (
@@ -222,6 +223,9 @@ def steadily(source: Path, work: Callable[[Path], Result], sure: bool = True) ->
 
 def _sealed(source: Path, verify: bool = True) -> Sealed:
     """Open a run folder of a format that this version reads."""
+    if (place := unfinished(source)).is_dir() and (source == place or not source.is_dir()):
+        run = place.with_name(place.name.removesuffix(SUFFIX))
+        raise InputError(f"{run}: its training was stopped before it ended; `procrustes resume {run}` goes on with it")
     if not source.is_dir():
         beside = [each.name for each in source.parent.iterdir() if each.is_dir()] if source.parent.is_dir() else []
         near = (source.parent / name for name in difflib.get_close_matches(source.name, beside))
