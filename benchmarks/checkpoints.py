@@ -25,7 +25,7 @@ from procrustes_kge.cli.job import EVERY
 from procrustes_kge.runs.checkpoints import FolderCheckpoints, parse_interval
 from procrustes_kge.runs.experiment import device_name
 from procrustes_kge.system.devices import choose_device
-from procrustes_kge.training.checkpoints import Added, InTraining
+from procrustes_kge.training.checkpoints import Added, Facts, InTraining
 from procrustes_kge.training.contrastive import Contrastive
 from procrustes_kge.training.full_batch import FullBatch
 from procrustes_kge.training.state import merged
@@ -62,11 +62,17 @@ def timed(graph: Graph, name: str, dim: int, device: torch.device) -> dict[str, 
         trainer.epoch()
     if name == "fast":  # all vectors, as at the end of a training that has not kept any
         training.vectors.normal_()
-    facts = {"added": parts - 1 if name == "fast" else 0, "seconds": 0.0}
+    facts: Facts = {
+        "epochs": settings.epochs,
+        "sizes": list(training.sizes),
+        "added": parts - 1 if name == "fast" else 0,
+    }
+    facts |= {"loss": None, "valid_mrr": None, "best": None, "curve": [], "changes": "", "seconds": 0.0, "over": False}
     writing, reading = [], []
     for _ in range(TIMES):
         with tempfile.TemporaryDirectory(dir=".") as folder:
             checkpoints = FolderCheckpoints(folder)
+            checkpoints.kept("training", graph, settings)
             added = Added(0, parts - 1, lambda: training.added(0, parts - 1)) if name == "fast" else None
             state = InTraining(1, lambda: merged(trainer=trainer.state(), best=trainer.state()))
             started = time.perf_counter()

@@ -88,7 +88,10 @@ def tried(target: Target, place: Path) -> dict[str, Any]:
         kind, said = "traceback", f"{type(error).__name__} in {Path(last.filename).name}:{last.name}: {error!s:.300}"
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = time.process_time() - started + after.ru_utime + after.ru_stime - helpers.ru_utime - helpers.ru_stime
-    taken, helped = memory() - before, after.ru_maxrss * 1024 * (after.ru_utime > helpers.ru_utime)
+    most, helped = memory(), after.ru_maxrss * 1024
+    if helped <= max(most, helpers.ru_maxrss * 1024):  # no more than an earlier one, or this process as it was forked
+        helped = 0
+    taken = most - before
     if seconds > SLOW:
         kind, said = "slow", f"{seconds:.1f} s; {said}"
     if max(taken, helped) > TIMES * place.stat().st_size + BESIDES:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 NUMBERS = (b"0", b"-1", b"2147483648", b"18446744073709551616", b"1e999", b"9" * 50)
 WHOLE = (0, 1, 2**7, 2**15, 2**31 - 1, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1)
+LARGEST = 1_000_000  # bytes of what is repeated
+Word = TypeVar("Word", str, bytes)
 Files = Mapping[str, bytes]
 
 
@@ -55,10 +57,15 @@ def soup(draw: random.Random, words: Sequence[str]) -> str:
     few = draw.sample(words, draw.randint(1, min(len(words), 8)))
     text = "".join(draw.choice(few) for _ in range(draw.randint(1, 120)))
     if draw.random() < 0.15:
-        often = "".join(draw.choice(words) for _ in range(draw.randint(1, 4))) * draw.choice((200, 5000, 20_000))
+        often = many("".join(draw.choice(words) for _ in range(draw.randint(1, 4))), draw.choice((200, 5000, 20_000)))
         place = draw.randint(0, len(text))
         text = text[:place] + often + text[place:]
     return text
+
+
+def many(word: Word, count: int) -> Word:
+    """Return a word so many times, or as often as makes a file of some size."""
+    return word * min(count, LARGEST // max(len(word), 1))
 
 
 def changed(draw: random.Random, data: bytes, words: Sequence[str], others: Sequence[bytes]) -> bytes:
@@ -73,7 +80,7 @@ def changed(draw: random.Random, data: bytes, words: Sequence[str], others: Sequ
     change = draw.randrange(13)
     if change > 10 and len(data) < 100_000:  # between two words
         place = 1 + max(data.rfind(mark, 0, start) for mark in (b" ", b"\n", b">", b"\t", b","))
-        return data[:place] + word * draw.choice((1, 2, 300, 12_000)) + data[place:]
+        return data[:place] + many(word, draw.choice((1, 2, 300, 12_000))) + data[place:]
     fresh = {
         0: bytes([part[0] ^ 1 << draw.randrange(8), *part[1:]]),
         1: draw.randbytes(len(part)),

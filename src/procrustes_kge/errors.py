@@ -14,7 +14,7 @@ class InputError(ValueError):
     """
 
     def __init__(self, message: str) -> None:
-        line = message if message.isprintable() else "".join(map(_shown, message))
+        line = printable(message)
         super().__init__(line if len(line) <= LONGEST else f"{line[: LONGEST // 2]} … {line[-LONGEST // 2 :]}")
 
 
@@ -40,9 +40,14 @@ def in_one_line(error: BaseException) -> str:
         reason = f"{Path(error.filename).name}: {error.strerror}"
     else:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-    line = "".join(map(_shown, " ".join(reason.split())))
+    line = printable(" ".join(reason.split()))
     return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}…"
 
 
-def _shown(character: str) -> str:
-    return character if character.isprintable() else ascii(character)[1:-1]
+def printable(text: str) -> str:
+    """Return text in one line, with escapes for what would move a terminal's cursor or change its colours.
+
+    >>> printable("two\\nlines, \\x1b[31mred")
+    'two\\\\nlines, \\\\x1b[31mred'
+    """
+    return "".join(each if each.isprintable() else ascii(each)[1:-1] for each in text)

@@ -538,6 +538,11 @@ def test_a_comment_is_no_triple_and_a_first_one_can_be_skipped(line):
     assert triples(parsed(f"{line}\na\tr\tb\n", header=True)) == [("a", "r", "b")]
 
 
+def test_a_header_does_not_colour_the_terminal():
+    columns = parsed("\x1b[31mx\thead\trelation\ttail\n0\ta\tr\tb\n")
+    assert columns.notes[0] == r"1 header line skipped (\x1b[31mx, head, relation, tail)"
+
+
 def test_a_column_without_a_name_is_shown_as_such():
     columns = parsed(",head,relation,tail\n0,a,r,b\n")  # as pandas writes the index of a frame
     assert triples(columns) == [("a", "r", "b")]

@@ -7,7 +7,7 @@ is inside stays, and no name is empty.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from procrustes_kge.errors import InputError
+from procrustes_kge.errors import InputError, printable
 from procrustes_kge.words import counted, unknown
 
 ROLES = ("head", "relation", "tail")
@@ -159,5 +159,5 @@ def _place(names: Sequence[str], wanted: str, where: str) -> int:
 
 def shortened(names: Sequence[str], most: int = 8) -> str:
     """Return names as a list that fits a line."""
-    shown = [(name if len(name) <= 30 else f"{name[:29]}…") or "''" for name in names[:most]]
+    shown = [printable(name if len(name) <= 30 else f"{name[:29]}…") or "''" for name in names[:most]]
     return ", ".join(shown) + (", …" if len(names) > most else "")

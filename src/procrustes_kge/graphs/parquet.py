@@ -21,7 +21,7 @@ from procrustes_kge.graphs.values import SAMPLE, remarks, texts
 from procrustes_kge.system.extras import package, require
 
 MARK, END = b"PAR1", 8  # a file begins with the mark; the length of its footer and the mark end it
-BESIDES = 2**29  # bytes of address space that the library takes for its threads, whatever it reads
+BESIDES = 2**28  # bytes of address space that the library takes for its threads, whatever it reads
 THREADS = 2
 SECONDS, BYTES_A_SECOND = 5, 1_000_000  # of the processor: many times what is needed
 BUSY = 6  # times as long, by the clock, where other programs use the processor
