@@ -7,7 +7,7 @@ from pkgutil import iter_modules
 
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 # Before PyTorch is loaded: threads that wait sleep, and where a process tests on each core, it has one thread.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
@@ -35,6 +35,14 @@ def pytest_ignore_collect(collection_path, config):
         return None
     files = collection_path.rglob("test_*.py") if collection_path.is_dir() else [collection_path]
     return None if any("mark.gpu" in file.read_text(encoding="utf-8") for file in files) else True
+
+
+@pytest.fixture
+def unchecked():
+    """Let anything reach the package that its users may give it, where the tests' type checker would speak first."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
 
 
 def pytest_runtest_setup(item):

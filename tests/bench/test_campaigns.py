@@ -16,6 +16,15 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the campaigns fork processes")
 
 
+@pytest.fixture(autouse=True)
+def one_thread(unchecked):
+    """A process that is forked has no other threads, and would wait for them."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def script(monkeypatch):
     """Return a script by its name."""
@@ -61,7 +70,6 @@ def test_what_is_believed_is_found(masters, script, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["saved", "renamed", "report", "swapped", "swapped, not verified"])
 def test_a_run_that_is_replaced_while_it_is_loaded_is_one_run_or_the_other(kind, script, tmp_path):
-    torch.set_num_threads(1)
     row = script("races").race(kind, 60, tmp_path / "run")
     assert (row["mixed"], row["other"], row["said"]) == (0, 0, {})
     assert row["fast"] + row["distmult"] + row["again"] == 60
@@ -71,8 +79,6 @@ def ends(kind):
     """End in one way."""
     if kind == "refused":
         raise InputError("no; try another")
-    if kind == "lines":
-        raise InputError("no\nand no")
     if kind == "fails":
         raise KeyError("no")
     if kind == "dies":
@@ -89,9 +95,8 @@ def ends(kind):
 @pytest.mark.slow
 def test_every_way_to_end_is_told_apart(script):
     watched = script("watched")
-    torch.set_num_threads(1)
     expected = {
-        **{"ends": watched.DONE, "refused": watched.REFUSED, "lines": watched.TRACEBACK, "fails": watched.TRACEBACK},
+        **{"ends": watched.DONE, "refused": watched.REFUSED, "fails": watched.TRACEBACK},
         **{"dies": watched.CRASHED, "waits": watched.SLOW, "takes": watched.HUNGRY, "hangs": watched.SLOW},
     }
     found = {kind: watched.watched(ends, kind, seconds=0.5).kind for kind in expected}

@@ -8,7 +8,6 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
-from jaxtyping import config
 
 from commands import RING, TINY, contents
 from laws import explained
@@ -104,11 +103,3 @@ def refused(failed):
         return explained(said[7:-1], setting=setting, seen=seen, remedy=remedy)
 
     return call
-
-
-@pytest.fixture
-def unchecked():
-    """Let text reach settings that refuse it, where the tests' type checker would speak first."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)

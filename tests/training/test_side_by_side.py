@@ -11,7 +11,6 @@ from threading import Barrier
 import numpy
 import pytest
 import torch
-from jaxtyping import config
 
 from methods import METHODS, NOISY
 from procrustes_kge.models.baselines import BASELINES
@@ -43,15 +42,7 @@ def test_two_trainings_in_two_threads_give_what_each_gives_alone(name, other):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
-@pytest.fixture
-def unchecked():
-    """Without the checker of types, which throws dice of its own."""
-    config.update("jaxtyping_disable", True)
-    yield
-    config.update("jaxtyping_disable", False)
-
-
-@pytest.mark.usefixtures("unchecked")
+@pytest.mark.usefixtures("unchecked")  # the checker of types throws dice of its own
 @pytest.mark.parametrize("name", [*SETTINGS, *BASELINES])
 def test_the_callers_random_state_is_untouched(name, tmp_path):
     graph = NOISY if name in SETTINGS else rotated_graph()
