@@ -22,10 +22,11 @@ from procrustes_kge.runs.examining import examine
 from procrustes_kge.runs.store import load_run
 from toys import same
 
+HERE = ("--device", "cpu", "--workers", "1")  # a clock would choose the threads
 WAYS = {
-    "accurate": ("--dim", "40", "--segment", "10", "--epochs", "6", "--device", "cpu"),
+    "accurate": ("--dim", "40", "--segment", "10", "--epochs", "6", *HERE),
     "fast": ("--recipe", "fast", "--dim", "60", "--epochs", "6", "--device", "cpu"),
-    "rotate": ("--model", "rotate", "--dim", "20", "--epochs", "6", "--negatives", "5", "--device", "cpu"),
+    "rotate": ("--model", "rotate", "--dim", "20", "--epochs", "6", "--negatives", "5", *HERE),
 }
 every_way = pytest.mark.parametrize("way", WAYS)
 

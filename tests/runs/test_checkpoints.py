@@ -155,6 +155,7 @@ def test_a_time_goes_on_where_it_was(tmp_path):
 def test_an_interval_is_a_time_or_epochs():
     assert parse_interval("90s") == Interval(seconds=90)
     assert parse_interval(" 12 ") == Interval(epochs=12)
+    assert FolderCheckpoints("kept", every=12).every == Interval(epochs=12)
     for text in ("0", "", "often", "-3", "5 weeks"):
         refused(
             lambda text=text: parse_interval(text), setting="checkpoint-every", seen=repr(text), remedy="such as 5m"

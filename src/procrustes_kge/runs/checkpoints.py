@@ -69,15 +69,15 @@ class FolderCheckpoints(Checkpoints):
     """Keep checkpoints in a folder, which is made when the first of them is."""
 
     def __init__(
-        self, folder: str | Path, every: str | Interval | None = None, begin: Callable[[], None] | None = None
+        self, folder: str | Path, every: str | int | Interval | None = None, begin: Callable[[], None] | None = None
     ) -> None:
         """Go on from the last checkpoint of the folder that is whole, if any.
 
-        `every` is a time such as "5m" or a number of epochs such as "3"; without it, only `stop` makes one. `begin` is
+        `every` is a time such as "5m" or a number of epochs such as 3; without it, only `stop` makes one. `begin` is
         called before the first one is written.
         """
         self.folder, self.begin = Path(folder), begin
-        self.every = parse_interval(every) if isinstance(every, str) else every
+        self.every = every if every is None or isinstance(every, Interval) else parse_interval(str(every))
         self.lock, self.stop_asked = threading.RLock(), threading.Event()
         self.stages, self.stage = dict[str, Facts](), ""
         self.identities = dict[str, dict[str, Any]]()
