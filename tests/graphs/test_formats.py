@@ -174,6 +174,7 @@ def test_semicolons_and_pipes_are_suggested_when_every_line_has_two(separator, w
     text = separator.join(["New York", "in", "USA\nBonn", "in", "Germany\n"])
     assert f"line 1: 2 columns, expected 3 (head, relation, tail); is the separator a {word}?" in failure(text)
     assert "is the separator" not in failure(text + "one more line\tof\tanother\tkind\n")
+    assert f"is the separator a {word}?" in failure(text.replace("\n", f"{separator}a note\n"))
 
 
 def test_four_columns_are_told_what_to_do():

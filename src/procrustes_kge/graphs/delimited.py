@@ -159,9 +159,10 @@ def _advice(text: str, line: str, separator: str, columns: int) -> str:
     if line.lstrip().startswith(("#", "%", "//")):
         return "if it is a comment, remove it; --header skips one in the first line"
     for word, other in SEPARATORS.items():
-        # Semicolons and pipes are rare as separators: one line alone does not speak for them.
-        tested = text if other in ";|" else line
-        if other != separator and other in line and _share_of_triples(tested, other) == 1.0:
+        # Semicolons and pipes are rare as separators: one line alone does not speak for them, but all do, of any width.
+        rare = other in ";|"
+        tested, width = (text, max(3, line.count(other) + 1)) if rare else (line, 3)
+        if other != separator and other in line and _share_of_triples(tested, other, width=width) == 1.0:
             shown = "tab" if other == "\t" else repr(other)
             return f"is the separator a {word}? try --separator {shown}"
     if (columns == 1 and len(line.split()) > 3) or (columns > 3 and separator == " "):
