@@ -65,7 +65,8 @@ class Job:
 
 def unfinished(run: Path) -> Path:
     """Return the folder of the job that is to become a run folder; that folder itself stands for itself."""
-    return run if run.name.endswith(SUFFIX) else run.with_name(run.name + SUFFIX)
+    run = run.resolve() if run.name in ("", "..") else run  # such as `.`, which has no name to add to
+    return run if run.name.endswith(SUFFIX) else run.parent / f"{run.name}{SUFFIX}"
 
 
 def write_job(job: Job, folder: Path) -> None:
