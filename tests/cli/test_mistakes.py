@@ -188,7 +188,7 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     ),
     "out is a file": (training("--out", "ring.tsv"), "ring.tsv", "is not a run folder", "choose another --out"),
     "out is in a file": (training("--out", "ring.tsv/run"), "ring.tsv", "is not a folder", "choose another --out"),
-    "out is too long": (training("--out", "x" * 300), "x" * 300, "File name too long", ""),
+    "out is too long": (training("--out", "x" * 300), "x" * 300, "300 bytes", "choose another --out"),
     "out is here": (
         lambda here: Path("ring.tsv").unlink() or ["train", "wordnet-mini", *TINY, "--out", "."],
         *(".: ", "you are inside this folder", "choose another --out"),

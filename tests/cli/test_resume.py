@@ -178,6 +178,47 @@ def test_what_needs_a_run_says_that_its_training_was_stopped(asked, refused, cap
     refused("evaluate", asked, **told)
 
 
+def test_a_folder_of_others_is_no_place_for_checkpoints(procrustes, refused):
+    precious = Path("runs/ring.unfinished/mine.txt")
+    precious.parent.mkdir(parents=True)
+    precious.write_text("precious")
+    told = {"setting": "runs/ring.unfinished", "seen": "mine.txt", "remedy": "choose another --out"}
+    refused("train", "ring.tsv", *WAYS["fast"], "--anew", **told)
+    jobs.remove(precious.parent)
+    assert precious.read_text() == "precious"
+    told = {"setting": "x.unfinished", "seen": "ends in .unfinished", "remedy": "choose another --out"}
+    refused("train", "ring.tsv", *WAYS["fast"], "--out", "x.unfinished", **told)
+
+
+def test_strangers_beside_checkpoints_stay(procrustes, capsys, monkeypatch):
+    with monkeypatch.context() as patch:
+        after(2, monkeypatch=patch)
+        ended("train", "ring.tsv", *WAYS["fast"])
+    capsys.readouterr()
+    precious = Path("runs/ring.unfinished/mine.txt")
+    precious.write_text("precious")
+    procrustes("resume", "runs/ring")
+    assert [path.name for path in precious.parent.iterdir()] == ["mine.txt"]
+    assert load_run("runs/ring").report["metrics"]
+
+
+def test_what_is_called_a_checkpoint_and_is_none_does_not_matter(procrustes, capsys, monkeypatch):
+    with monkeypatch.context() as patch:
+        after(2, monkeypatch=patch)
+        ended("train", "ring.tsv", *WAYS["accurate"])
+    capsys.readouterr()
+    Path("runs/ring.unfinished/checkpoint-000000").write_text("")
+    procrustes("resume", "runs/ring", "--checkpoint-every", "1")
+    assert load_run("runs/ring").report["metrics"]
+
+
+@pytest.mark.parametrize("place", ["gone/../run", "./run/"])
+def test_a_place_is_the_same_however_it_is_spelled(place, procrustes):
+    procrustes("train", "ring.tsv", *WAYS["fast"], "--out", place)
+    assert load_run("run").report["metrics"]
+    assert {path.name for path in Path().iterdir()} == {"ring.tsv", "run"}
+
+
 def test_there_is_nothing_to_resume(refused, run):
     refused("resume", run, setting=str(run), seen="has ended", remedy="nothing to resume")
     refused("resume", "runs/missing", setting="runs/missing", seen="is missing", remedy="procrustes train")

@@ -82,7 +82,7 @@ def test_absurd_facts_are_refused_and_the_checkpoint_before_is_used(kind, kept):
     seal(newest, checkpoints.KIND, checkpoints.FORMAT)
     with pytest.raises(DamagedFolderError, match=rf"{FACTS}|missing"):
         read_checkpoint(newest)
-    with pytest.warns(UserWarning, match="damaged .* going on from an earlier moment"):
+    with pytest.warns(UserWarning, match="damaged .* and so not used"):
         assert FolderCheckpoints(kept).current not in (None, newest)
 
 

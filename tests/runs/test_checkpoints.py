@@ -102,7 +102,7 @@ def test_a_crash_goes_on_from_the_last_checkpoint_or_the_one_before(name, back, 
     *_, before, last = sorted(tmp_path.iterdir())
     if back == 2:
         (last / "facts.json").write_text("{}")
-        with pytest.warns(UserWarning, match="damaged .* going on from an earlier moment"):
+        with pytest.warns(UserWarning, match="damaged .* and so not used"):
             checkpoints = FolderCheckpoints(tmp_path, "1")
         assert checkpoints.current == before
     else:

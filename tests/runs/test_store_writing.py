@@ -118,7 +118,7 @@ def test_what_is_not_a_run_is_refused_and_untouched(tmp_path, monkeypatch):
         tmp_path / "file": "exists and is not a run folder, so it is not overwritten; choose another --out",
         tmp_path / "dangling": "exists and is not a run folder, so it is not overwritten; choose another --out",
         tmp_path / "file" / "run": "file is not a folder that can be written to; choose another --out",
-        tmp_path / ("long" * 100): "cannot be written .File name too long.; choose another place",
+        tmp_path / ("long" * 100): "its name has 400 bytes, expected at most 244; choose another --out",
         Path(): "you are inside this folder, so it is not replaced; choose another --out",
         tmp_path / "here": "you are inside this folder, so it is not replaced; choose another --out",
     }
@@ -156,6 +156,14 @@ def test_a_report_is_changed_entry_by_entry_and_nothing_else_is(folder):
     after = files_in(folder)
     assert {name for name in after if before.get(name) != after[name]} == {"report.json", MANIFEST}
     check_target(folder)  # still a run folder, and nothing else
+
+
+@pytest.mark.parametrize("metrics", [5, {"test": 5}, {"test": {"mrr": float("nan")}}], ids=str)
+def test_a_report_that_could_not_be_read_again_is_not_written(metrics, folder):
+    before = files_in(folder)
+    with pytest.raises(InputError, match=r"its report stays as it was"):
+        update_report(folder, metrics=metrics)
+    assert files_in(folder) == before
 
 
 def test_a_report_that_cannot_be_written_stays_as_it_was(folder, monkeypatch):

@@ -111,6 +111,9 @@ def run(arguments: Sequence[str] | None = None) -> None:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except MemoryError:
+        print("error: memory ran out; give it less to read, or more memory", file=sys.stderr)
+        sys.exit(2)
     except SystemExit as end:
         if end.code == INTERRUPTED:
             print("interrupted", file=sys.stderr)

@@ -1,5 +1,6 @@
 """procrustes resume: go on with a training that was stopped."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -31,7 +32,7 @@ def resume(
 
         procrustes resume runs/my-triples
     """
-    every, place = interval(checkpoint_every), unfinished(run)
+    every, place = interval(checkpoint_every), unfinished(Path(os.path.normpath(run)))
     folder = place.with_name(place.name.removesuffix(SUFFIX))
     with warnings_as_notes(), locked(folder):
         for target in (place, folder):

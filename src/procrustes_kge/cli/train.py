@@ -1,5 +1,6 @@
 """procrustes train: read a graph, train on it, rank the held-out triples, save a run folder."""
 
+import os
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -16,7 +17,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.runs.jobs import Job, remove, unfinished, write_job
+from procrustes_kge.runs.jobs import Job, remove, strangers, unfinished, write_job
 from procrustes_kge.runs.store import check_target
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.durable import locked
@@ -115,6 +116,7 @@ def train(
     if recipes[0] not in OWN:
         _check_for_a_baseline(time or memory, entities_only)
     if out is not None:
+        out = Path(os.path.normpath(out))
         check_target(out)
         _check_begun(out, anew)
     reading = {"separator": separator, "header": header, "columns": columns, "labels": labels}
@@ -130,6 +132,7 @@ def train(
     options = reading | {name: value for name, (value, usual) in split.items() if value != usual}
     options |= {"entities_only": entities_only or None, "grid": grid, "out": out, "max_unpacked": max_unpacked}
     with warnings_as_notes(), locked(folder):
+        _check_begun(folder, anew)
         chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
         if chosen != recipes[0]:
             say(f"  {recipes[0]} does not fit into the time here, so {chosen} is trained; a longer --time allows it")
@@ -229,6 +232,8 @@ def _check_begun(folder: Path, anew: bool) -> None:
     """Refuse a folder where an earlier training was stopped, which would be lost."""
     place = unfinished(folder)
     with locked(folder):  # where a training runs, that is said instead
+        if guests := strangers(place):
+            raise InputError(f"{place} holds {guests[0]}, but is for this training's checkpoints; choose another --out")
         if not anew and any(place.glob("[!.]*")):  # scratch alone: killed before anything was kept
             raise InputError(
                 f"{place} holds a training that was stopped; `procrustes resume {folder}` goes on with it, "

@@ -27,7 +27,7 @@ from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.runs.tensors import read_tensors, write_tensors
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.durable import put_folder
-from procrustes_kge.system.files import explain_write_errors, parsed_json, scratch_folder, write_json
+from procrustes_kge.system.files import explain_write_errors, is_folder, parsed_json, scratch_folder, write_json
 from procrustes_kge.system.sealed import DamagedError, Entry, Sealed, read_manifest, seal
 from procrustes_kge.training.budget import parse_time
 from procrustes_kge.training.checkpoints import Added, Checkpoints, Facts, InTraining, Kept, check_facts
@@ -184,7 +184,7 @@ class FolderCheckpoints(Checkpoints):
         self.current = target
         for number, old in numbered(self.folder):
             if number <= self.number - KEPT:
-                shutil.rmtree(old)
+                shutil.rmtree(old, ignore_errors=True)  # it is not needed, and no reason to stop
 
     def _newest(self) -> Path | None:
         """Return the newest checkpoint that is whole."""
@@ -192,7 +192,7 @@ class FolderCheckpoints(Checkpoints):
             try:
                 content = read_checkpoint(folder)
             except DamagedFolderError as error:
-                warnings.warn(f"{folder}: damaged ({error.reason}); going on from an earlier moment", stacklevel=3)
+                warnings.warn(f"{folder}: damaged ({error.reason}), and so not used", stacklevel=3)
                 continue
             self.identities, self.stages, self.stage, self.parts, self.added = content
             return folder
@@ -276,7 +276,8 @@ def _damaged(folder: Path, error: Exception) -> DamagedFolderError:
 
 def numbered(folder: Path) -> list[tuple[int, Path]]:
     """Return the checkpoints of a folder with their numbers, the oldest first."""
-    names = [(NAME.fullmatch(each.name), each) for each in folder.iterdir()] if folder.is_dir() else []
+    folders = filter(is_folder, folder.iterdir()) if folder.is_dir() else ()
+    names = [(NAME.fullmatch(each.name), each) for each in folders]
     return sorted((int(name[1]), each) for name, each in names if name)
 
 

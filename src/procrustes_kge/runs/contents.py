@@ -12,6 +12,7 @@ Whoever sends a run folder may have written anything into it, with checksums tha
 from a file before it has been compared with the others.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -100,6 +101,8 @@ def read(folder: Sealed) -> Contents:
         ".txt": lambda name: names_in(folder.read(name), name),
         ".safetensors": lambda name: read_tensors(folder, name),
     }
+    if strange := folder.manifest.files.keys() - FILES:
+        raise ValueError(f"{min(strange)} is no file of a run")
     known = (name for name in folder.manifest.files if Path(name).suffix in readers)
     contents = {name: readers[Path(name).suffix](name) for name in known}
     for number in range(folder.manifest.format, FORMAT):
@@ -113,7 +116,7 @@ def check(contents: Contents) -> None:
         raise ValueError(f"{min(missing)} is missing")
     about, tensors = contents[SETTINGS], contents[MODEL]
     _check_about(about)
-    _check_report(contents[REPORT])
+    check_report(contents[REPORT])
     sizes = []
     for file, labels in ((ENTITIES, LABELS), (RELATIONS, RELATION_LABELS)):
         check_names(contents[file], contents.get(labels, {}), file, labels)
@@ -175,15 +178,15 @@ def _check_about(about: Mapping[str, Any]) -> None:
         raise ValueError(f"{SETTINGS} has a model {model!r} with the method {method!r} or options of another")
 
 
-def _check_report(report: Mapping[str, Any]) -> None:
+def check_report(report: Mapping[str, Any]) -> None:
     """Refuse figures that are none; all else in a report is for people."""
     metrics = report.get("metrics")
     splits = {} if metrics is None else metrics
     if not isinstance(splits, dict) or not all(isinstance(found, dict) for found in splits.values()):
         raise ValueError(f"{REPORT}: metrics are not figures by split")
     for split, found in splits.items():
-        if type(found.get("mrr", 0.0)) not in (int, float):
-            raise ValueError(f"{REPORT}: the MRR of {split} is {kind_of(found['mrr'])}, expected a number")
+        if type(found.get("mrr", 0.0)) not in (int, float) or not math.isfinite(found.get("mrr", 0.0)):
+            raise ValueError(f"{REPORT}: the MRR of {split} is {kind_of(found['mrr'])}, expected a finite number")
     if not isinstance(report.get("recipe"), str | None):
         raise ValueError(f"{REPORT}: recipe is {kind_of(report['recipe'])}, expected a name")
 

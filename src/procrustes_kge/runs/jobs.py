@@ -21,6 +21,7 @@ from procrustes_kge.runs.tensors import read_tensors, write_tensors
 from procrustes_kge.system.durable import put_folder
 from procrustes_kge.system.files import (
     explain_write_errors,
+    is_folder,
     names_in,
     parsed_json,
     scratch_folder,
@@ -153,7 +154,28 @@ def _job(sealed: Sealed, kind: str) -> Job | dict[str, Any]:
 
 
 def remove(folder: Path) -> None:
-    """Delete the folder of a job that is done."""
-    if folder.exists():
-        with scratch_folder(folder) as scratch:
+    """Delete the folder of a job that is done; what others put there stays."""
+    if not folder.exists():
+        return
+    with scratch_folder(folder) as scratch:
+        if not strangers(folder):
             folder.rename(scratch / "done")  # in one moment: what is left of it is no job
+            return
+        for each in list(folder.iterdir()):
+            if _of_a_job(each):
+                each.rename(scratch / each.name)
+
+
+def strangers(folder: Path) -> list[str]:
+    """Return what lies in the folder of a job, or of several trainings, and is no part of them."""
+    return sorted(each.name for each in folder.iterdir() if not _is_ours(each)) if folder.is_dir() else []
+
+
+def _is_ours(place: Path) -> bool:
+    if _of_a_job(place) or not is_folder(place):
+        return _of_a_job(place) or place.suffix == ".json"  # the report of one of several
+    return all(map(_of_a_job, place.iterdir()))  # the checkpoints of one of several
+
+
+def _of_a_job(place: Path) -> bool:
+    return is_folder(place) and (place.name == "job" or place.name.startswith((".", "checkpoint-")))

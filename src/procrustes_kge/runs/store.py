@@ -4,6 +4,7 @@
 """
 
 import difflib
+import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from procrustes_kge.runs.contents import (
     REPORT,
     SETTINGS,
     check,
+    check_report,
     contents_of,
     read,
     run_of,
@@ -59,6 +61,7 @@ LARGEST_SETTINGS = 2**16  # bytes; they have two thousand
 PATIENCE = 10.0  # seconds that an addition to a report waits for another
 PAUSES = (0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # seconds, before a folder that is being replaced is read again
 SHORT = 0.003
+LONGEST_NAME = 255 - len(SUFFIX)  # bytes
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, RuntimeError, ArithmeticError)  # what damaged contents raise
 
 
@@ -109,6 +112,10 @@ def update_report(folder: str | Path, **changes: Any) -> None:
         for name, change in changes.items():
             held = report.get(name)
             report[name] = {**held, **change} if isinstance(held, dict) and isinstance(change, Mapping) else change
+        try:
+            check_report(report)
+        except ValueError as error:
+            raise InputError(f"{folder}: its report stays as it was ({in_one_line(error)}); correct it") from error
         replace(target, REPORT, lambda path: write_json(path, report))
 
 
@@ -127,6 +134,11 @@ def check_target(folder: str | Path) -> None:
 
 
 def _problem(target: Path) -> str | None:
+    name = target.resolve().name
+    if name.endswith(SUFFIX):
+        return f"a name that ends in {SUFFIX} is that of a training that was stopped"
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        return f"its name has {len(os.fsencode(name))} bytes, expected at most {LONGEST_NAME}"
     if target.exists() or target.is_symlink():
         if not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
             return "exists and is not a run folder, so it is not overwritten"
@@ -223,9 +235,8 @@ def steadily(source: Path, work: Callable[[Path], Result], sure: bool = True) ->
 
 def _sealed(source: Path, verify: bool = True) -> Sealed:
     """Open a run folder of a format that this version reads."""
-    if (place := unfinished(source)).is_dir() and (source == place or not source.is_dir()):
-        run = place.with_name(place.name.removesuffix(SUFFIX))
-        raise InputError(f"{run}: its training was stopped before it ended; `procrustes resume {run}` goes on with it")
+    if source.name.endswith(SUFFIX) or not source.is_dir():
+        _refuse_what_was_stopped(source)
     if not source.is_dir():
         beside = [each.name for each in source.parent.iterdir() if each.is_dir()] if source.parent.is_dir() else []
         near = (source.parent / name for name in difflib.get_close_matches(source.name, beside))
@@ -246,6 +257,13 @@ def _sealed(source: Path, verify: bool = True) -> Sealed:
     if format < (oldest := min(MIGRATIONS, default=FORMAT)):
         raise _too_old(source, format, oldest)
     return sealed
+
+
+def _refuse_what_was_stopped(source: Path) -> None:
+    place = unfinished(source)
+    if len(os.fsencode(place.name)) <= LONGEST_NAME + len(SUFFIX) and (place / "job").is_dir():
+        run = place.with_name(place.name.removesuffix(SUFFIX))
+        raise InputError(f"{run}: its training was stopped before it ended; `procrustes resume {run}` goes on with it")
 
 
 def _without_manifest(source: Path) -> InputError:

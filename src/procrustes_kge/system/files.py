@@ -20,6 +20,11 @@ def nearest_folder(target: Path) -> Path:
     return next(parent for parent in target.absolute().parents if parent.exists())
 
 
+def is_folder(path: Path) -> bool:
+    """Say whether a path is a folder itself, and no link to one."""
+    return path.is_dir() and not path.is_symlink()
+
+
 @contextmanager
 def scratch_folder(target: Path) -> Iterator[Path]:
     """Give a folder on the target's file system to write in, gone afterwards whatever happens.
