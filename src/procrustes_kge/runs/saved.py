@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from procrustes_kge.errors import printable
 from procrustes_kge.models.described import as_table
 from procrustes_kge.models.predictor import Answer
 from procrustes_kge.models.ranking import figure
@@ -31,7 +32,7 @@ class SavedRun(Run):
         split = next((split for split in ("test", "valid", "train") if "mrr" in metrics.get(split, ())), None)
         if split:
             found[f"{split} MRR"] = figure(metrics[split]["mrr"])
-        return {name: str(each) for name, each in found.items() if each}
+        return {name: printable(str(each)) for name, each in found.items() if each}
 
     def __repr__(self) -> str:
         return " · ".join(
