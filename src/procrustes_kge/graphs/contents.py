@@ -1,8 +1,6 @@
 """The content of a file: its format by its name, its unpacked bytes, its text."""
 
 import codecs
-import gzip
-import io
 import os
 import re
 import stat
@@ -19,6 +17,7 @@ TEXT_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".del")
 RDF_SYNTAXES = {".nt": "N_TRIPLES", ".ttl": "TURTLE", ".trig": "TRIG", ".nq": "N_QUADS"}
 RDF_SYNTAXES |= {".rdf": "RDF_XML", ".owl": "RDF_XML", ".xml": "RDF_XML"}
 PACKINGS = (".gz", ".zst")
+GZIP = 16 + zlib.MAX_WBITS  # asks zlib for the head and the checksum of gzip
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet", *RDF_SYNTAXES, *PACKINGS)
 
 
@@ -71,14 +70,16 @@ def unpacked(data: bytes, where: str, packing: str, most: int | None = None) -> 
     """
     if not packing:
         return data
-    faults: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
+    allowance = Allowance(where, len(data), most)
+    faults: tuple[type[Exception], ...] = (zlib.error, EOFError)
     if packing == ".zst":
         name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
         zstd = package(name, f"{where}: reading .zst")
         faults = (zstd.ZstdError, EOFError)
     try:
-        with zstd.ZstdFile(io.BytesIO(data)) if packing == ".zst" else gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            return Allowance(where, len(data), most).all_of(file)
+        if packing == ".zst":
+            return allowance.unpack(data, zstd.ZstdDecompressor)
+        return allowance.unpack(data, lambda: zlib.decompressobj(GZIP), padding=b"\0")
     except faults as error:
         raise InputError(f"{where}: broken or truncated ({error}); download it or compress it again") from None
 

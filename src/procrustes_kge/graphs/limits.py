@@ -1,7 +1,7 @@
 """How much a file may ask for: what asks for more is refused before it takes the memory, or overflows a parser."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from procrustes_kge.errors import InputError
@@ -9,6 +9,10 @@ from procrustes_kge.errors import InputError
 RATIO = 100  # a file may grow to so many times its size: packing makes names that repeat a twentieth
 FREE = 2**22  # bytes, to which every file may grow
 CHUNK = 2**20  # bytes that are unpacked at once
+PIECE = 2**16  # packed bytes that are unpacked at once: what is left of them is copied where a member ends
+# A packed file may have more members than this where they have so many bytes, packed and unpacked, on average: each
+# takes some microseconds, even an empty one. What bgzip packs, block by block, has as many, but none so small.
+MEMBERS, MEMBER = 10_000, 1000
 DEEPEST_TRIPLE = 100  # triples within triples: of some ten thousand, the parser's stack overflows
 DEEPEST_ELEMENT, MOST_ATTRIBUTES = 200, 1000  # of XML: with more, its parser takes ever longer for each
 # From where a triple within a triple begins: no literal can stand before another begins in it.
@@ -34,13 +38,34 @@ class Allowance:
         seen = f"{self.where}: {what} more than {self.most / 1e6:,.0f} MB ({limit})"
         return InputError(f"{seen}; if you trust it, allow more, as by --max-unpacked 4GB (max_unpacked in Python)")
 
-    def all_of(self, stream: Any) -> bytes:
-        """Return all that a stream unpacks."""
-        parts = list[bytes]()
-        while part := stream.read(CHUNK):
-            self.spend(len(part), "unpacks to")
-            parts.append(part)
+    def unpack(self, data: bytes, member: Callable[[], Any], padding: bytes = b"") -> bytes:
+        """Return what all members unpack to, each by a decompressor of its own; between them may be padding."""
+        parts, packed, skip = list[bytes](), memoryview(data), re.compile(b"[%b]*+" % padding if padding else b"")
+        at = members = 0
+        while at < len(data):
+            members += 1
+            if members > MEMBERS and at + self.most - self.left < members * MEMBER:
+                seen = f"{self.where}: is packed in more than {MEMBERS:,} parts of hardly {MEMBER:,} bytes on average"
+                raise InputError(f"{seen}; unpack it, and pack it again as a whole")
+            for end, part in _member(packed, at, member()):
+                self.spend(len(part), "unpacks to")
+                parts.append(part)
+                at = end
+            at = next(skip.finditer(data, at)).end()
         return b"".join(parts)
+
+
+def _member(packed: memoryview, at: int, member: Any) -> Iterator[tuple[int, bytes]]:
+    """Yield what a member that begins here unpacks to, in parts, and where the bytes behind each begin."""
+    while not member.eof:
+        # That of zstd keeps what it has not unpacked yet, that of gzip gives it back.
+        piece = packed[at : at + PIECE] if getattr(member, "needs_input", True) else packed[:0]
+        part = member.decompress(piece, CHUNK)
+        if not (piece or part or member.eof):
+            raise EOFError("it ends in the middle")
+        rest = member.unused_data if member.eof else getattr(member, "unconsumed_tail", b"")
+        at += len(piece) - len(rest)
+        yield at, part
 
 
 def check_quoted(text: str, where: str) -> None:

@@ -1,0 +1,98 @@
+"""Files of a shape or size that would take for ever, or all memory, are refused before they do."""
+
+import gzip
+import struct
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+from laws import refused
+from procrustes_kge.graphs import contents, limits
+from procrustes_kge.graphs.formats import read_columns
+
+zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+LINE = b"a\tr\tb\n"
+PACKERS = {".gz": gzip.compress, ".zst": zstd.compress}
+
+
+def skippable(content):
+    return struct.pack("<II", 0x184D2A50, len(content)) + content
+
+
+# What is packed in parts.
+
+
+@pytest.mark.parametrize(
+    ("packing", "part"), [(".gz", gzip.compress(b"")), (".zst", zstd.compress(b"")), (".zst", skippable(b""))]
+)
+def test_a_file_of_very_many_empty_parts_is_refused(packing, part):
+    path, first = Path(f"g.tsv{packing}"), PACKERS[packing](LINE)
+    assert len(read_columns(path, data=first + part * (limits.MEMBERS - 1)).heads) == 1
+    refused(
+        lambda: read_columns(path, data=first + part * limits.MEMBERS),
+        setting=path,
+        seen=f"more than {limits.MEMBERS:,} parts",
+        remedy="pack it again as a whole",
+    )
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+def test_a_file_of_very_many_parts_is_read_where_they_hold_something(packing, monkeypatch):
+    monkeypatch.setattr(limits, "MEMBERS", 10)
+    part = PACKERS[packing](LINE * 200)
+    assert len(read_columns(Path(f"g.tsv{packing}"), data=part * 50).heads) == 10_000
+
+
+def test_skippable_frames_are_skipped(tmp_path):
+    path = tmp_path / "g.tsv.zst"
+    data = skippable(b"anything") + zstd.compress(LINE * 3) + skippable(b"") + zstd.compress(LINE)
+    path.write_bytes(data)
+    assert len(read_columns(path).heads) == 4
+
+
+def test_zeros_behind_the_parts_of_gzip_are_skipped_at_once(monkeypatch):
+    begun, begin = [], zlib.decompressobj
+    monkeypatch.setattr(contents.zlib, "decompressobj", lambda bits: begun.append(bits) or begin(bits))
+    data = gzip.compress(LINE) + bytes(1_000_000) + gzip.compress(LINE) + bytes(3)
+    assert len(read_columns(Path("g.tsv.gz"), data=data).heads) == 2
+    assert len(begun) == 2
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("behind", [b"junk", b"\0\0junk", b"\x1f", b"\x28\xb5"])
+def test_what_stands_behind_the_parts_is_one_or_is_refused(packing, behind):
+    path, data = Path(f"g.tsv{packing}"), PACKERS[packing](LINE) + behind
+    refused(lambda: read_columns(path, data=data), setting=path, seen="broken or truncated", remedy="compress it again")
+
+
+def test_a_file_name_in_gzip_that_never_ends_is_unpacked_piece_by_piece(monkeypatch):
+    head, calls, begin = b"\x1f\x8b\x08\x08" + bytes(5) + b"\x03", [], zlib.decompressobj
+
+    class Counting:
+        def __init__(self, bits):
+            self.inner = begin(bits)
+
+        def decompress(self, piece, most):
+            calls.append(len(piece))
+            return self.inner.decompress(piece, most)
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+    monkeypatch.setattr(contents.zlib, "decompressobj", Counting)
+    path, name = Path("g.tsv.gz"), b"n" * 5_000_000
+    refused(lambda: read_columns(path, data=head + name), setting=path, seen="truncated", remedy="download")
+    assert len(calls) <= len(name) // limits.PIECE + 3
+    assert len(read_columns(path, data=head + name + b"\0" + gzip.compress(LINE)[10:]).heads) == 1
+
+
+@pytest.mark.parametrize("packing", PACKERS)
+@pytest.mark.parametrize("chunk", [1, 7, 1000])
+def test_pieces_of_any_size_unpack_to_the_same(packing, chunk, monkeypatch):
+    monkeypatch.setattr(limits, "CHUNK", chunk)
+    monkeypatch.setattr(limits, "PIECE", chunk)
+    lines = b"".join(b"e%d\tr\te%d\n" % (number, number * 7 % 50) for number in range(300))
+    data = PACKERS[packing](lines) + PACKERS[packing](LINE * 500)
+    assert contents.unpacked(data, "g", packing) == lines + LINE * 500
