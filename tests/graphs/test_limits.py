@@ -1,6 +1,7 @@
 """Files of a shape or size that would take for ever, or all memory, are refused before they do."""
 
 import gzip
+import io
 import struct
 import sys
 import zlib
@@ -11,6 +12,8 @@ import pytest
 from laws import refused
 from procrustes_kge.graphs import contents, limits
 from procrustes_kge.graphs.formats import read_columns
+from procrustes_kge.graphs.labels import read_labels
+from procrustes_kge.graphs.reading import read_graph
 
 zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 LINE = b"a\tr\tb\n"
@@ -96,3 +99,60 @@ def test_pieces_of_any_size_unpack_to_the_same(packing, chunk, monkeypatch):
     lines = b"".join(b"e%d\tr\te%d\n" % (number, number * 7 % 50) for number in range(300))
     data = PACKERS[packing](lines) + PACKERS[packing](LINE * 500)
     assert contents.unpacked(data, "g", packing) == lines + LINE * 500
+
+
+# What is larger than memory.
+
+SIZE = 200_000
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".parquet", ".gz", ".zst", ".nt", ".json"])
+def test_a_file_that_is_larger_than_memory_is_not_read(suffix, tmp_path, monkeypatch):
+    path = tmp_path / f"g{suffix}"
+    path.write_bytes(bytes(4_000_001))
+    monkeypatch.setattr(contents, "available_memory", lambda: 8_000_000)
+    monkeypatch.setattr(contents.os, "open", None)
+    for read in (read_graph, read_labels):
+        refused(lambda read=read: read(path), setting=path, seen="has 4 MB, and 8 MB of memory", remedy="a part of it")
+
+
+@pytest.mark.parametrize("kind", [io.BytesIO, lambda data: io.StringIO(data.decode())])
+def test_an_open_file_is_read_no_further_than_memory_goes(kind, monkeypatch):
+    monkeypatch.setattr(contents, "available_memory", lambda: 2 * SIZE)
+    monkeypatch.setattr(contents, "CHUNK", 1000)
+    stream = kind(LINE * SIZE)
+    refused(lambda: read_graph(stream), setting="stream", seen="more than 0 MB", remedy="give a part of it")
+    assert SIZE < stream.tell() <= SIZE + 1000
+    assert len(read_graph(kind(b"".join(b"a%d\tr\tb\n" % row for row in range(3000)))).entities) == 3001
+
+
+def test_what_memory_runs_out_for_is_refused_in_a_sentence(tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise MemoryError
+
+    path = tmp_path / "g.tsv"
+    path.write_bytes(LINE)
+    for module, place in (("contents", "os.fdopen"), ("formats", "parse_delimited"), ("reading", "_encode")):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"procrustes_kge.graphs.{module}.{place}", fails)
+            refused(lambda: read_graph(path), setting=path, seen="more memory", remedy="free memory")
+    with monkeypatch.context() as patched:
+        patched.setattr(contents.os, "fdopen", fails)
+        refused(lambda: read_graph(LINE, labels=path), setting=path, seen="more memory", remedy="free memory")
+    stream = io.BytesIO(LINE)
+    stream.read = fails
+    refused(lambda: read_graph(stream), setting="the triples", seen="more memory", remedy="free memory")
+
+
+def test_memory_that_is_not_known_refuses_nothing(tmp_path, monkeypatch):
+    def absent(*_, **__):
+        raise OSError
+
+    assert 10**6 < limits.available_memory() < 10**14
+    monkeypatch.setattr(Path, "read_text", absent)
+    assert limits.available_memory() > 10**6
+    monkeypatch.delattr(limits.os, "sysconf")
+    assert limits.available_memory() == float("inf")
+    path = tmp_path / "g.tsv"
+    path.write_bytes(LINE)
+    assert len(read_columns(path).heads) == 1

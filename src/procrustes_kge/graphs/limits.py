@@ -1,7 +1,10 @@
 """How much a file may ask for: what asks for more is refused before it takes the memory, or overflows a parser."""
 
+import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
@@ -17,6 +20,32 @@ DEEPEST_TRIPLE = 100  # triples within triples: of some ten thousand, the parser
 DEEPEST_ELEMENT, MOST_ATTRIBUTES = 200, 1000  # of XML: with more, its parser takes ever longer for each
 # From where a triple within a triple begins: no literal can stand before another begins in it.
 QUOTED = re.compile(r"""(?:<<(?:[^<>#"'\\]|\\.|<(?!<)[^>]*+>?|#[^\n]*)*+)++""", re.DOTALL)
+
+
+def available_memory() -> float:
+    """Return how many bytes of memory this machine could still give; infinity where it does not say."""
+    with contextlib.suppress(OSError, AttributeError, IndexError):  # only Linux shows this file
+        return int(re.findall(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)[0]) * 1024
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return float("inf")
+
+
+def check_size(size: int, where: str, memory: float, seen: str = "has") -> None:
+    """Refuse more bytes than half of the memory that is available: what is made of them needs the other half."""
+    if size > memory / 2:
+        shown = f"{seen} {size / 1e6:,.0f} MB, and {memory / 1e6:,.0f} MB of memory are available"
+        raise InputError(f"{where}: {shown}, expected twice its size; give a part of it, or free memory")
+
+
+@contextlib.contextmanager
+def explain_memory(where: str) -> Iterator[None]:
+    """Refuse in a sentence what memory runs out for."""
+    try:
+        yield
+    except MemoryError:
+        seen = "reading needs more memory than there is"
+        raise InputError(f"{where}: {seen}; give a part of it, or free memory") from None
 
 
 class Allowance:
