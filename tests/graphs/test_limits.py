@@ -156,3 +156,34 @@ def test_memory_that_is_not_known_refuses_nothing(tmp_path, monkeypatch):
     path = tmp_path / "g.tsv"
     path.write_bytes(LINE)
     assert len(read_columns(path).heads) == 1
+
+
+# Lines of very many columns.
+
+
+@pytest.mark.parametrize(("separator", "name"), [("\t", ""), (",", ""), (" ", "a"), (";", "a"), ("|", "")])
+@pytest.mark.parametrize("before", [0, 1, 20_000])
+@pytest.mark.parametrize("quote", ["", '"'])
+@pytest.mark.parametrize("guessed", [False, True])
+def test_a_line_of_too_many_columns_is_refused_before_it_is_cut(separator, name, before, quote, guessed):
+    path, line = Path("g.txt"), separator.join(["a", "r", f"{quote}b{quote}\n"])
+    data = (line * before + (name + separator) * 300_000 + "a\n" + line).encode()
+    read = lambda: read_columns(path, None if guessed else separator, data=data)  # noqa: E731
+    seen = "1 column," if guessed and separator in ";|" else f"line {before + 1}: 300,001 columns, expected 10,000"
+    refused(read, setting=path, seen=seen, remedy="the")
+
+
+def test_lines_are_as_wide_as_they_may_be_or_as_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("procrustes_kge.graphs.delimited.MOST_COLUMNS", 20)
+    wide = "\t".join(f"{number}" for number in range(20)) + "\n"
+    assert len(read_columns(Path("g.tsv"), wanted=["1", "2", "20"], data=wide.encode() * 3).heads) == 3
+    refused(
+        lambda: read_columns(Path("g.tsv"), wanted=["1", "2", "20"], data=b"x\t" + wide.encode()),
+        setting="g.tsv, line 1",
+        seen="21 columns, expected 20 at most",
+        remedy="keep the columns that are needed",
+    )
+    assert len(read_columns(Path("g.txt"), data=("a" + " " * 50 + "r b\n").encode()).heads) == 1
+    labels = tmp_path / "labels.tsv"
+    labels.write_text("a\t" * 29)
+    refused(lambda: read_labels(labels), setting=labels, seen="30 columns", remedy="keep")

@@ -18,6 +18,7 @@ PIECE = 2**16  # packed bytes that are unpacked at once: what is left of them is
 MEMBERS, MEMBER = 10_000, 1000
 DEEPEST_TRIPLE = 100  # triples within triples: of some ten thousand, the parser's stack overflows
 DEEPEST_ELEMENT, MOST_ATTRIBUTES = 200, 1000  # of XML: with more, its parser takes ever longer for each
+MOST_COLUMNS = 10_000  # of a line of text: each takes many times the byte that it may have
 # From where a triple within a triple begins: no literal can stand before another begins in it.
 QUOTED = re.compile(r"""(?:<<(?:[^<>#"'\\]|\\.|<(?!<)[^>]*+>?|#[^\n]*)*+)++""", re.DOTALL)
 
