@@ -1,8 +1,6 @@
 """The content of a file: its format by its name, its unpacked bytes, its text."""
 
 import codecs
-import gzip
-import io
 import os
 import re
 import stat
@@ -12,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.limits import Allowance
+from procrustes_kge.graphs.limits import CHUNK, Allowance, available_memory, check_size
 from procrustes_kge.system.extras import package
 
 TEXT_SUFFIXES = (".tsv", ".txt", ".csv", ".tab", ".del")
 RDF_SYNTAXES = {".nt": "N_TRIPLES", ".ttl": "TURTLE", ".trig": "TRIG", ".nq": "N_QUADS"}
 RDF_SYNTAXES |= {".rdf": "RDF_XML", ".owl": "RDF_XML", ".xml": "RDF_XML"}
 PACKINGS = (".gz", ".zst")
+GZIP = 16 + zlib.MAX_WBITS  # asks zlib for the head and the checksum of gzip
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet", *RDF_SYNTAXES, *PACKINGS)
 
 
@@ -37,6 +36,7 @@ def file_bytes(path: Path, expected: str = "a file of triples") -> bytes:
         if not stat.S_ISREG(before.st_mode):
             kind = "a pipe" if path.is_fifo() else "a socket" if path.is_socket() else "a device"
             raise InputError(f"{path}: is {kind}, expected {expected}; write it to a file, or pipe it into `train -`")
+        check_size(before.st_size, str(path), available_memory())
         with os.fdopen(
             os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)), "rb"
         ) as file:
@@ -56,11 +56,24 @@ def _state(place: os.stat_result) -> tuple[int, ...]:
 
 def stream_bytes(stream: Any) -> tuple[Path, bytes]:
     """Return the name and the bytes of an open file; standard input, `<stdin>`, is called stdin."""
-    data, name = stream.read(), str(getattr(stream, "name", "stream")).strip("<>")
+    name, memory = str(getattr(stream, "name", "stream")).strip("<>"), available_memory()
+    parts, size = list[bytes](), 0
+    while part := _encoded(stream.read(CHUNK), name, size):
+        parts.append(part)
+        size += len(part)
+        check_size(size, name, memory, "has more than")
+    return Path(name), b"".join(parts)
+
+
+def _encoded(part: Any, name: str, before: int) -> bytes:
+    """Return the bytes of a part of an open file; `before` it came so many."""
+    if not isinstance(part, str | bytes | bytearray | memoryview):
+        raise InputError(f"{name}: read() returned {part!r:.60}, expected bytes or text; open the file to be read")
     try:
-        return Path(name), data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
+        return part.encode("utf-8", "surrogateescape") if isinstance(part, str) else bytes(part)
     except UnicodeEncodeError as error:
-        seen = f"character {error.start + 1:,} is half of a surrogate pair"
+        place = before + len(error.object[: error.start].encode("utf-8", "surrogateescape"))
+        seen = f"byte {place + 1:,} is half of a surrogate pair"
         raise InputError(f"{name}: {seen}, expected text; open the file with encoding='utf-8'") from None
 
 
@@ -71,14 +84,16 @@ def unpacked(data: bytes, where: str, packing: str, most: int | None = None) -> 
     """
     if not packing:
         return data
-    faults: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
+    allowance = Allowance(where, len(data), most)
+    faults: tuple[type[Exception], ...] = (zlib.error, EOFError)
     if packing == ".zst":
         name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
         zstd = package(name, f"{where}: reading .zst")
         faults = (zstd.ZstdError, EOFError)
     try:
-        with zstd.ZstdFile(io.BytesIO(data)) if packing == ".zst" else gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            return Allowance(where, len(data), most).all_of(file)
+        if packing == ".zst":
+            return allowance.unpack(data, zstd.ZstdDecompressor)
+        return allowance.unpack(data, lambda: zlib.decompressobj(GZIP), padding=b"\0")
     except faults as error:
         raise InputError(f"{where}: broken or truncated ({error}); download it or compress it again") from None
 

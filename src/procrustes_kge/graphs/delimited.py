@@ -9,6 +9,7 @@ from itertools import islice, repeat
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import SAY_WHICH, Columns, choose, named, numbered, recognised, shortened
 from procrustes_kge.graphs.contents import decode
+from procrustes_kge.graphs.limits import MOST_COLUMNS
 from procrustes_kge.words import counted
 
 SEPARATORS = {"tab": "\t", "\\t": "\t", "comma": ",", "space": " ", "semicolon": ";", "pipe": "|"}
@@ -85,8 +86,9 @@ def _names(text: str, separator: str, where: str, skip: int, width: int) -> list
             text = re.sub(" {2,}", " ", text)
         # Not splitlines: it also breaks lines at \x0b, U+2028 and others, which may be part of a name.
         lines = list(filter(None, map(str.strip, text.split("\n"), repeat(" \r"))))[skip:]
-        names = separator.join(lines).split(separator) if lines else []
         widths = {separators + 1 for separators in set(map(str.count, lines, repeat(separator)))}
+        if widths == {width}:
+            names = separator.join(lines).split(separator)
     if not widths <= {width}:
         raise _fault(text, separator, where, skip, width)
     return names
@@ -108,10 +110,12 @@ def numbered_rows(text: str, separator: str, where: str = "") -> Iterator[tuple[
         for number, line in enumerate(lines, start=1):
             if stripped := line.strip(" \r\n"):
                 # Columns are often aligned with several spaces.
-                yield number, re.split(" +", stripped) if separator == " " else stripped.split(separator)
+                once = re.sub(" {2,}", " ", stripped) if separator == " " and "  " in stripped else stripped
+                yield number, _checked(once, separator, where, number).split(separator)
         return
     # Strict, or an open quotation mark would swallow the rest of the file into one name.
-    reader, number = csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True), 1
+    checked = (_checked(line, separator, where, number) for number, line in enumerate(lines, start=1))
+    reader, number = csv.reader(checked, delimiter=separator, skipinitialspace=True, strict=True), 1
     try:
         for row in reader:
             if len(row) > 1 or any(row):
@@ -122,6 +126,14 @@ def numbered_rows(text: str, separator: str, where: str = "") -> Iterator[tuple[
             f"{where}, line {number}: cannot be split into columns ({error}); "
             'put quotation marks around whole names and double those inside: "the ""Iron"" Lady"'
         ) from None
+
+
+def _checked(line: str, separator: str, where: str, number: int) -> str:
+    """Return a line; refuse it before it is cut into more columns than a table may have."""
+    if len(line) >= MOST_COLUMNS and (columns := line.count(separator) + 1) > MOST_COLUMNS:
+        seen = f"{where}, line {number}: {columns:,} columns, expected {MOST_COLUMNS:,} at most"
+        raise InputError(f"{seen}; is the file damaged? keep the columns that are needed")
+    return line
 
 
 def _share_of_triples(text: str, separator: str, limit: int | None = None, width: int = 3) -> float:
@@ -165,7 +177,7 @@ def _advice(text: str, line: str, separator: str, columns: int) -> str:
         if other != separator and other in line and _share_of_triples(tested, other, width=width) == 1.0:
             shown = "tab" if other == "\t" else repr(other)
             return f"is the separator a {word}? try --separator {shown}"
-    if (columns == 1 and len(line.split()) > 3) or (columns > 3 and separator == " "):
+    if (columns == 1 and len(line.split(maxsplit=3)) > 3) or (columns > 3 and separator == " "):
         return "names with spaces in them need tabs between the columns"
     if columns < 3:
         return "complete the line or remove it"

@@ -1,7 +1,10 @@
 """How much a file may ask for: what asks for more is refused before it takes the memory, or overflows a parser."""
 
+import contextlib
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import InputError
@@ -9,10 +12,41 @@ from procrustes_kge.errors import InputError
 RATIO = 100  # a file may grow to so many times its size: packing makes names that repeat a twentieth
 FREE = 2**22  # bytes, to which every file may grow
 CHUNK = 2**20  # bytes that are unpacked at once
+PIECE = 2**16  # packed bytes that are unpacked at once: what is left of them is copied where a member ends
+# A packed file may have more members than this where they have so many bytes, packed and unpacked, on average: each
+# takes some microseconds, even an empty one. What bgzip packs, block by block, has as many, but none so small.
+MEMBERS, MEMBER = 10_000, 1000
 DEEPEST_TRIPLE = 100  # triples within triples: of some ten thousand, the parser's stack overflows
 DEEPEST_ELEMENT, MOST_ATTRIBUTES = 200, 1000  # of XML: with more, its parser takes ever longer for each
+MOST_COLUMNS = 10_000  # of a line of text: each takes many times the byte that it may have
 # From where a triple within a triple begins: no literal can stand before another begins in it.
 QUOTED = re.compile(r"""(?:<<(?:[^<>#"'\\]|\\.|<(?!<)[^>]*+>?|#[^\n]*)*+)++""", re.DOTALL)
+
+
+def available_memory() -> float:
+    """Return how many bytes of memory this machine could still give; infinity where it does not say."""
+    with contextlib.suppress(OSError, AttributeError, IndexError):  # only Linux shows this file
+        return int(re.findall(r"^MemAvailable: *(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)[0]) * 1024
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return float("inf")
+
+
+def check_size(size: int, where: str, memory: float, seen: str = "has") -> None:
+    """Refuse more bytes than half of the memory that is available: what is made of them needs the other half."""
+    if size > memory / 2:
+        shown = f"{seen} {size / 1e6:,.0f} MB, and {memory / 1e6:,.0f} MB of memory are available"
+        raise InputError(f"{where}: {shown}, expected twice its size; give a part of it, or free memory")
+
+
+@contextlib.contextmanager
+def explain_memory(where: str) -> Iterator[None]:
+    """Refuse in a sentence what memory runs out for."""
+    try:
+        yield
+    except MemoryError:
+        seen = "reading needs more memory than there is"
+        raise InputError(f"{where}: {seen}; give a part of it, or free memory") from None
 
 
 class Allowance:
@@ -34,13 +68,34 @@ class Allowance:
         seen = f"{self.where}: {what} more than {self.most / 1e6:,.0f} MB ({limit})"
         return InputError(f"{seen}; if you trust it, allow more, as by --max-unpacked 4GB (max_unpacked in Python)")
 
-    def all_of(self, stream: Any) -> bytes:
-        """Return all that a stream unpacks."""
-        parts = list[bytes]()
-        while part := stream.read(CHUNK):
-            self.spend(len(part), "unpacks to")
-            parts.append(part)
+    def unpack(self, data: bytes, member: Callable[[], Any], padding: bytes = b"") -> bytes:
+        """Return what all members unpack to, each by a decompressor of its own; between them may be padding."""
+        parts, packed, skip = list[bytes](), memoryview(data), re.compile(b"[%b]*+" % padding if padding else b"")
+        at = members = 0
+        while at < len(data):
+            members += 1
+            if members > MEMBERS and at + self.most - self.left < members * MEMBER:
+                seen = f"{self.where}: is packed in more than {MEMBERS:,} parts of hardly {MEMBER:,} bytes on average"
+                raise InputError(f"{seen}; unpack it, and pack it again as a whole")
+            for end, part in _member(packed, at, member()):
+                self.spend(len(part), "unpacks to")
+                parts.append(part)
+                at = end
+            at = next(skip.finditer(data, at)).end()
         return b"".join(parts)
+
+
+def _member(packed: memoryview, at: int, member: Any) -> Iterator[tuple[int, bytes]]:
+    """Yield what a member that begins here unpacks to, in parts, and where the bytes behind each begin."""
+    while not member.eof:
+        # That of zstd keeps what it has not unpacked yet, that of gzip gives it back.
+        piece = packed[at : at + PIECE] if getattr(member, "needs_input", True) else packed[:0]
+        part = member.decompress(piece, CHUNK)
+        if not (piece or part or member.eof):
+            raise EOFError("it ends in the middle")
+        rest = member.unused_data if member.eof else getattr(member, "unconsumed_tail", b"")
+        at += len(piece) - len(rest)
+        yield at, part
 
 
 def check_quoted(text: str, where: str) -> None:

@@ -17,6 +17,7 @@ from procrustes_kge.graphs.contents import stream_bytes
 from procrustes_kge.graphs.delimited import parse_delimited
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary, split_graph
 from procrustes_kge.graphs.labels import read_labels
+from procrustes_kge.graphs.limits import explain_memory
 from procrustes_kge.graphs.lookup import plain
 from procrustes_kge.graphs.tables import columns_of
 from procrustes_kge.system.files import explain_read_errors, scratch_folder
@@ -55,11 +56,13 @@ def read_graph(
     if max_unpacked is not None and (type(max_unpacked) is not int or max_unpacked < 1):
         raise InputError(f"max_unpacked {max_unpacked!r}, expected a whole number of bytes, such as 4_000_000_000")
     # An error in labels is reported before a long reading.
-    readable = read_labels(labels, max_unpacked) if labels is not None else None
+    with explain_memory("labels" if isinstance(labels, Mapping) else str(labels)):
+        readable = read_labels(labels, max_unpacked) if labels is not None else None
     wanted = wanted_columns(columns)
     asked = partial(formats.read_columns, separator=separator, header=header, wanted=wanted)
     read = partial(asked, max_unpacked=max_unpacked)
-    with explain_read_errors():
+    where = str(source) if isinstance(source, str | os.PathLike) else "the triples"
+    with explain_memory(where), explain_read_errors():
         divided = _divided(source, read, progress) if isinstance(source, str | os.PathLike) else None
         graph = divided or split_graph(_encode(*_undivided(source, read, wanted)), valid, test, seed)
     return graph if readable is None else graph.labelled(readable)
