@@ -65,7 +65,15 @@ def printed_by(page, blocks, folder):
     return ended.stdout
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if fences(page, *PYTHON)], ids=lambda page: page.name)
+LONG = ("baselines.md",)  # it trains many models
+WITH_PYTHON = [
+    pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in LONG else [])
+    for page in PAGES
+    if fences(page, *PYTHON)
+]
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON)
 def test_the_python_of_a_page_runs(page, tmp_path):
     said = printed_by(page, fences(page, "python"), tmp_path)
     if page.name == "README.md":
@@ -81,6 +89,7 @@ def test_python_that_fails_is_found(wrong, tmp_path):
         printed_by(page, fences(page, "python"), tmp_path)
 
 
+@pytest.mark.slow
 def test_the_five_lines_run_with_a_baseline_too(tmp_path):
     ((place, block),) = fences(ROOT / "README.md", "python")
     lines = block.replace('"fast", graph, dim=200', '"distmult", graph, "cpu", dim=20, epochs=1, negatives=64')

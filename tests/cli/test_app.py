@@ -93,7 +93,7 @@ def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(monkeypatc
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are another thing here")
-@pytest.mark.parametrize("moment", ["typer", "numpy", "torch._C"])
+@pytest.mark.parametrize("moment", [pytest.param("typer", marks=pytest.mark.slow), "numpy", "torch._C"])
 def test_ctrl_c_while_modules_load_is_one_word(moment):
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-X", "importtime", "-m", "procrustes_kge", "train", "ring.tsv"]
@@ -107,7 +107,9 @@ def test_ctrl_c_while_modules_load_is_one_word(moment):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are another thing here")
-@pytest.mark.parametrize("moment", ["at work", "around it", "at the end", "ignored"])
+@pytest.mark.parametrize(
+    "moment", ["at work", pytest.param("around it", marks=pytest.mark.slow), "at the end", "ignored"]
+)
 def test_ctrl_c_at_any_other_moment_is_one_word_too(moment):
     kill = "os.kill(os.getpid(), signal.SIGINT)"
     code = f"""
@@ -132,8 +134,15 @@ cli.main()
     assert (ended.returncode, ended.stderr) == expected
 
 
-@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
-@pytest.mark.parametrize("read", [b"", b"wordnet"], ids=["nothing is read", "a line is read"])
+@pytest.mark.parametrize(
+    ("read", "buffered"),
+    [
+        (b"", ""),
+        (b"wordnet", "1"),
+        pytest.param(b"", "1", marks=pytest.mark.slow),
+        pytest.param(b"wordnet", "", marks=pytest.mark.slow),
+    ],
+)
 def test_output_that_nobody_reads_is_no_failure(buffered, read):
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": buffered}
     command = [sys.executable, "-m", "procrustes_kge", "data"]
@@ -145,7 +154,7 @@ def test_output_that_nobody_reads_is_no_failure(buffered, read):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full disk to write to")
-@pytest.mark.parametrize("buffered", ["", "1"], ids=["buffered", "unbuffered"])
+@pytest.mark.parametrize("buffered", ["", pytest.param("1", marks=pytest.mark.slow)], ids=["buffered", "unbuffered"])
 def test_output_that_cannot_be_written_is_one_sentence(buffered):
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": buffered}
     with Path("/dev/full").open("wb") as full:

@@ -18,6 +18,7 @@ from procrustes_kge.graphs.columns import ROLE_WORDS, ROLES, recognised
 from procrustes_kge.graphs.graph import SPLITS
 from procrustes_kge.graphs.reading import read_graph
 
+pytestmark = pytest.mark.usefixtures("parquet_here")
 ROWS = [(f"p{i}", f"r{i % 2}", f"p{(i * i + 1) % 20}") for i in range(20)]
 
 

@@ -21,6 +21,7 @@ from procrustes_kge.graphs.formats import is_triples_file, read_columns
 polars = pytest.importorskip("polars")
 zstd = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
+pytestmark = pytest.mark.usefixtures("parquet_here")
 TRIPLES = [("Paris", "capital of", "France"), ("Bonn", "city in", "Germany"), ("007", "1.50", "1e3")]
 
 # Every letter, mark, number and sign, and blanks inside; no control or line characters.
