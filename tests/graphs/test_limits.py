@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import struct
 import sys
 import zlib
@@ -187,3 +188,35 @@ def test_lines_are_as_wide_as_they_may_be_or_as_long(tmp_path, monkeypatch):
     labels = tmp_path / "labels.tsv"
     labels.write_text("a\t" * 29)
     refused(lambda: read_labels(labels), setting=labels, seen="30 columns", remedy="keep")
+
+
+# What is no file, or no open file.
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="only Linux shows it")
+def test_what_the_system_makes_up_is_no_file():
+    refused(lambda: read_graph("/proc/cpuinfo"), setting="/proc/cpuinfo", seen="is made up", remedy="copy it to a file")
+
+
+def test_a_link_that_leads_nowhere_is_no_dataset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("one").symlink_to("other")
+    refused(lambda: read_graph("one"), setting="one: cannot be read", seen="No such file", remedy="check its name")
+    Path("other").symlink_to("one")
+    refused(lambda: read_graph("one"), setting="one: cannot be read", seen="symbolic links", remedy="check its name")
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_pipe_in_the_place_of_a_split_is_told(split, tmp_path):
+    (tmp_path / "train").mkdir()  # folders are not looked at
+    (tmp_path / "train.txt").write_bytes(LINE)
+    (tmp_path / f"{split}.txt").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / f"{split}.txt")
+    refused(lambda: read_graph(tmp_path), setting=f"{split}.txt", seen="is a pipe", remedy="write it to a file")
+
+
+@pytest.mark.parametrize("found", [None, 3, ["a\tr\tb"]])
+def test_an_open_file_that_gives_no_text_is_refused(found):
+    stream = io.BytesIO()
+    stream.read = lambda size: found
+    refused(lambda: read_graph(stream), setting="stream: read()", seen=repr(found), remedy="expected bytes or text")
