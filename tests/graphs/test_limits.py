@@ -127,6 +127,18 @@ def test_an_open_file_is_read_no_further_than_memory_goes(kind, monkeypatch):
     assert len(read_graph(kind(b"".join(b"a%d\tr\tb\n" % row for row in range(3000)))).entities) == 3001
 
 
+@pytest.mark.parametrize("packing", PACKERS)
+def test_a_packed_file_is_unpacked_no_further_than_memory_goes(packing, monkeypatch):
+    path, data = Path(f"g.tsv{packing}"), PACKERS[packing](LINE * SIZE)
+    for memory, rows in ((2 * SIZE, 0), (20 * SIZE, SIZE)):
+        monkeypatch.setattr(limits, "available_memory", lambda memory=memory: memory)
+        read = lambda: read_columns(path, data=data, max_unpacked=10**12)  # noqa: E731
+        if rows:
+            assert len(read().heads) == rows
+        else:
+            refused(read, setting=path, seen="unpacks to more than", remedy="give a part of it")
+
+
 def test_what_memory_runs_out_for_is_refused_in_a_sentence(tmp_path, monkeypatch):
     def fails(*_, **__):
         raise MemoryError
