@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import struct
 import sys
 import zlib
@@ -126,6 +127,18 @@ def test_an_open_file_is_read_no_further_than_memory_goes(kind, monkeypatch):
     assert len(read_graph(kind(b"".join(b"a%d\tr\tb\n" % row for row in range(3000)))).entities) == 3001
 
 
+@pytest.mark.parametrize("packing", PACKERS)
+def test_a_packed_file_is_unpacked_no_further_than_memory_goes(packing, monkeypatch):
+    path, data = Path(f"g.tsv{packing}"), PACKERS[packing](LINE * SIZE)
+    for memory, rows in ((2 * SIZE, 0), (20 * SIZE, SIZE)):
+        monkeypatch.setattr(limits, "available_memory", lambda memory=memory: memory)
+        read = lambda: read_columns(path, data=data, max_unpacked=10**12)  # noqa: E731
+        if rows:
+            assert len(read().heads) == rows
+        else:
+            refused(read, setting=path, seen="unpacks to more than", remedy="give a part of it")
+
+
 def test_what_memory_runs_out_for_is_refused_in_a_sentence(tmp_path, monkeypatch):
     def fails(*_, **__):
         raise MemoryError
@@ -187,3 +200,35 @@ def test_lines_are_as_wide_as_they_may_be_or_as_long(tmp_path, monkeypatch):
     labels = tmp_path / "labels.tsv"
     labels.write_text("a\t" * 29)
     refused(lambda: read_labels(labels), setting=labels, seen="30 columns", remedy="keep")
+
+
+# What is no file, or no open file.
+
+
+@pytest.mark.skipif(not Path("/proc/cpuinfo").exists(), reason="only Linux shows it")
+def test_what_the_system_makes_up_is_no_file():
+    refused(lambda: read_graph("/proc/cpuinfo"), setting="/proc/cpuinfo", seen="is made up", remedy="copy it to a file")
+
+
+def test_a_link_that_leads_nowhere_is_no_dataset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("one").symlink_to("other")
+    refused(lambda: read_graph("one"), setting="one: cannot be read", seen="No such file", remedy="check its name")
+    Path("other").symlink_to("one")
+    refused(lambda: read_graph("one"), setting="one: cannot be read", seen="symbolic links", remedy="check its name")
+
+
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_a_pipe_in_the_place_of_a_split_is_told(split, tmp_path):
+    (tmp_path / "train").mkdir()  # folders are not looked at
+    (tmp_path / "train.txt").write_bytes(LINE)
+    (tmp_path / f"{split}.txt").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / f"{split}.txt")
+    refused(lambda: read_graph(tmp_path), setting=f"{split}.txt", seen="is a pipe", remedy="write it to a file")
+
+
+@pytest.mark.parametrize("found", [None, 3, ["a\tr\tb"]])
+def test_an_open_file_that_gives_no_text_is_refused(found):
+    stream = io.BytesIO()
+    stream.read = lambda size: found
+    refused(lambda: read_graph(stream), setting="stream: read()", seen=repr(found), remedy="expected bytes or text")

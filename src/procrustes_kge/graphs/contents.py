@@ -44,6 +44,8 @@ def file_bytes(path: Path, expected: str = "a file of triples") -> bytes:
             after = path.stat()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check its name and folder") from None
+    if data and not (before.st_size or after.st_size):
+        raise InputError(f"{path}: is made up as it is read, expected {expected}; copy it to a file that has a size")
     if len(data) != before.st_size or _state(before) != _state(after):
         raise InputError(f"{path}: was changed or replaced while it was read; wait until it is complete, and try again")
     return data

@@ -71,7 +71,7 @@ class Allowance:
     def unpack(self, data: bytes, member: Callable[[], Any], padding: bytes = b"") -> bytes:
         """Return what all members unpack to, each by a decompressor of its own; between them may be padding."""
         parts, packed, skip = list[bytes](), memoryview(data), re.compile(b"[%b]*+" % padding if padding else b"")
-        at = members = 0
+        at, members, memory = 0, 0, available_memory()
         while at < len(data):
             members += 1
             if members > MEMBERS and at + self.most - self.left < members * MEMBER:
@@ -79,6 +79,7 @@ class Allowance:
                 raise InputError(f"{seen}; unpack it, and pack it again as a whole")
             for end, part in _member(packed, at, member()):
                 self.spend(len(part), "unpacks to")
+                check_size(self.most - self.left, self.where, memory, "unpacks to more than")
                 parts.append(part)
                 at = end
             at = next(skip.finditer(data, at)).end()

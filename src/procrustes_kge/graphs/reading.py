@@ -73,7 +73,7 @@ def _divided(source: str | os.PathLike[str], read: Reader, progress: datasets.Do
     path = Path(source)
     if path.is_dir():
         return _encode(path.resolve().name, {split: read(file) for split, file in _split_files(path).items()})
-    if path.exists():
+    if path.exists() or path.is_symlink():  # one that leads nowhere is no dataset: reading it says why
         return None
     if len(path.parts) > 1 or path.suffix in formats.SUFFIXES:
         raise InputError(f"{source}: no such file or folder; `procrustes data` lists the datasets known by name")
@@ -119,7 +119,7 @@ def _split_of(file: Path) -> str | None:
     """Return the split that a file is named after; None for any other file."""
     words = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
     split = words.get(file.name.split(".")[0].lower())
-    return split if file.is_file() and formats.is_triples_file(file) else None
+    return split if not file.is_dir() and formats.is_triples_file(file) else None
 
 
 def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str] | None = None) -> Graph:
