@@ -57,7 +57,7 @@ def same(one, other):
 # What is learned.
 
 
-QUICK = ("kvsall, sigmoid", "kvsall, softmax", "self-adversarial")  # to learn
+QUICK = ("kvsall, sigmoid", "kvsall, softmax", "self-adversarial")  # what `make test` learns
 
 
 @pytest.mark.parametrize("way", [pytest.param(way, marks=[] if way in QUICK else pytest.mark.slow) for way in LEARNERS])
