@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import replace
+from functools import cache
 from itertools import count
 
 import pytest
@@ -48,10 +49,18 @@ def stopped_again_and_again(graph, settings, folder, after, every=None):
     raise AssertionError
 
 
+@cache
+def never_stopped(name):
+    """Return what a training gives that nothing disturbs."""
+    return learned(NOISY, SETTINGS[name])
+
+
 @every_method
-@pytest.mark.parametrize("after", [1, 2, 3, 7])
+@pytest.mark.parametrize(
+    "after", [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(7, marks=pytest.mark.slow)]
+)
 def test_a_training_that_goes_on_ends_as_if_it_had_never_stopped(name, after, tmp_path):
-    whole = learned(NOISY, SETTINGS[name])
+    whole = never_stopped(name)
     found, stops = stopped_again_and_again(NOISY, SETTINGS[name], tmp_path / "kept", after)
     assert stops > 0 or after > 6
     assert same(found.model, whole.model)
@@ -81,7 +90,7 @@ def test_epochs_that_were_chosen_on_training_triples_are_not_chosen_again(after,
 @every_method
 def test_checkpoints_change_nothing_and_the_last_two_are_kept(name, tmp_path):
     found = learned(NOISY, SETTINGS[name], checkpoints=FolderCheckpoints(tmp_path / "kept", "1"))
-    assert same(found.model, learned(NOISY, SETTINGS[name]).model)
+    assert same(found.model, never_stopped(name).model)
     assert len([*(tmp_path / "kept").iterdir()]) == 2
 
 
@@ -109,7 +118,7 @@ def test_a_crash_goes_on_from_the_last_checkpoint_or_the_one_before(name, back, 
         checkpoints = FolderCheckpoints(tmp_path, "1")
         assert checkpoints.current == last
     found = learned(NOISY, SETTINGS[name], checkpoints=checkpoints)
-    assert same(found.model, learned(NOISY, SETTINGS[name]).model)
+    assert same(found.model, never_stopped(name).model)
 
 
 def test_a_part_that_is_added_while_a_checkpoint_is_written_is_not_lost(tmp_path, monkeypatch):

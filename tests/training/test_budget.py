@@ -237,6 +237,7 @@ def test_a_memory_beyond_all_numbers_is_refused():
 
 
 @every_method
+@example_count(max_examples=12)
 @given(st.floats(1e-6, 1e4), st.sampled_from([100, 400, DIM]), st.integers(1, 200), st.floats(1e-6, 1))
 def test_a_plan_keeps_its_time_or_is_the_smallest_that_is_worth_training(method, seconds, dim, epochs, pace):
     graph, settings = rotated_graph(), replace(EVERY[method], dim=dim, epochs=epochs)

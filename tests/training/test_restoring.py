@@ -226,6 +226,7 @@ def test_vectors_of_another_graph_or_shape_are_refused():
 
 
 @pytest.mark.skipif(not REAL_DATA, reason="PROCRUSTES_DATA names no folder of benchmark archives")
+@pytest.mark.slow
 def test_restored_relations_of_umls_rank_as_the_trained_ones_do():
     graph = read_graph("umls")
     model = learn(graph, replace(recipe("accurate", graph, "cpu"), dim=60, epochs=10))

@@ -58,7 +58,7 @@ def test_other_words_are_refused_with_an_example(text):
 
 
 @every_method
-@pytest.mark.parametrize("seconds", [3.0, 7.0, 12.0, 1000.0])
+@pytest.mark.parametrize("seconds", [3.0, pytest.param(7.0, marks=pytest.mark.slow), 12.0, 1000.0])
 def test_what_was_cut_short_is_repeated_to_the_last_bit_without_a_clock(method, settings, seconds, ticking):
     settings = replace(settings, epochs=12, validate_every=2, patience=2, time=seconds)
     found = run(method, NOISY, settings)
