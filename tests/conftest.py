@@ -1,6 +1,7 @@
 """Every test runs with shapes and types checked, on drawn examples that are the same in every run."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 from pkgutil import iter_modules
@@ -13,6 +14,10 @@ from jaxtyping import config, install_import_hook
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Begun in the background of a shell, tests would ignore Ctrl-C, and so would the commands that they interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A whole number serves where a float is expected, as type checkers have it.
 CHECKER = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"

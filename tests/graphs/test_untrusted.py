@@ -84,7 +84,7 @@ def test_what_reads_parquet_may_be_killed_or_not_start(table, monkeypatch, tmp_p
     killer.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)")
     with monkeypatch.context() as patched:
         patched.syspath_prepend(tmp_path)
-        seen = "reading it failed, or needs more than 273 MB or 5 s"
+        seen = "reading it failed, or needs more than 541 MB or 5 s"
         refused(lambda: read_columns(Path("g.parquet"), data=table), setting="g.parquet", seen=seen, remedy=REMEDY)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     seen = "does not start (No such file or directory)"

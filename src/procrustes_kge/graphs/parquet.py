@@ -21,7 +21,7 @@ from procrustes_kge.graphs.values import SAMPLE, remarks, texts
 from procrustes_kge.system.extras import package, require
 
 MARK, END = b"PAR1", 8  # a file begins with the mark; the length of its footer and the mark end it
-BESIDES = 2**28  # bytes of address space that the library takes for its threads, whatever it reads
+BESIDES = 2**29  # bytes of address space that the library takes for its threads, whatever it reads
 THREADS = 2
 SECONDS, BYTES_A_SECOND = 5, 1_000_000  # of the processor: many times what is needed
 BUSY = 6  # times as long, by the clock, where other programs use the processor
@@ -54,7 +54,7 @@ def _apart(given: bytes, where: str, seconds: int) -> tuple[list[str], dict[str,
     """Return what a process that runs `main` makes of this; None where it broke off."""
     # The same modules are found as here, and none that happens to lie in the working folder. A backtrace that is
     # printed where memory has run out never ends.
-    limits = {"POLARS_MAX_THREADS": str(THREADS), "RUST_BACKTRACE": "0"}
+    limits = {"POLARS_MAX_THREADS": str(THREADS), "RUST_BACKTRACE": "0", "MALLOC_ARENA_MAX": "1"}
     paths = {**os.environ, **limits, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command, pipe = [sys.executable or "python3", "-P", "-m", __name__], subprocess.PIPE
     try:
@@ -100,11 +100,15 @@ def _write_names(data: bytes, about: dict[str, Any], output: Any) -> list[str]:
     stored = list(polars.read_parquet_schema(io.BytesIO(data)))
     places, notes = choose(stored, about["wanted"], where)
     chosen = [stored[place] for place in places]
-    frame = polars.read_parquet(io.BytesIO(data), columns=chosen)
+    frame, left = polars.read_parquet(io.BytesIO(data), columns=chosen), about["bytes"]
     for role, name in zip(ROLES, chosen, strict=True):
         notes += remarks(role, frame[name][:SAMPLE].to_list())
         for start in range(0, len(frame), ROWS):
-            output.write(_joined(where, role, frame[name][start : start + ROWS], start).encode() + b"\0")
+            part = _joined(where, role, frame[name][start : start + ROWS], start).encode() + b"\0"
+            left -= len(part)
+            if left < 0:
+                raise MemoryError
+            output.write(part)
     return notes
 
 
