@@ -6,12 +6,24 @@ import os
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from procrustes_kge import Graph, read_graph
+from procrustes_kge import ContrastSettings, Graph, read_graph, recipe
+from procrustes_kge.graphs.queries import group_by_query
+from procrustes_kge.training.recipes import changed
+from procrustes_kge.training.spaces import SPACES
 
 REGISTERED = ("wn18rr", "fb15k-237", "umls", "kinship", "nations", "wordnet-mini")
 TUNING = ("WN18", "NELL-995", "DBpedia50")  # archives in the folder `tuning` of PROCRUSTES_DATA
 DEBIAN = "debian"  # that `debian_graph.py` writes, in PROCRUSTES_DATA or where --debian says
+FORMER = {
+    "epochs": 30,
+    "learning_rate": 0.2,
+    "dropout": 0.2,
+    "label_smoothing": 0.0,
+    "segment": 20,
+    "relations": "step",
+}
 TEN = (*REGISTERED, *TUNING, DEBIAN)
 
 
@@ -25,3 +37,15 @@ def read(name: str, debian: Path | None = None) -> Graph:
     if name == DEBIAN:
         return read_graph(debian or data / "debian.tsv.gz")
     return read_graph(name)
+
+
+def former(graph: Graph, device: str = "auto", **more: Any) -> ContrastSettings:
+    """Return the settings of `accurate` before there was a record: by a rule on the number of answers per query."""
+    queries = len(group_by_query(graph.train, len(graph.entities), len(graph.relations)))
+    few = len(graph.train) < queries  # fewer than two answers to a query
+    usual = {name: getattr(ContrastSettings(), name) for name in SPACES[ContrastSettings] if name != "batch"}
+    values = {**usual, **FORMER, "crowd": 0.5 if few else 1.0, "regularisation": 0.1 if few else 0.05, **more}
+    settings = recipe("accurate", graph, device)
+    if not isinstance(settings, ContrastSettings):
+        raise TypeError(settings)
+    return changed(settings, **values)

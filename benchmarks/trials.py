@@ -4,7 +4,7 @@ python benchmarks/trials.py                              what is missing of 60 t
 python benchmarks/trials.py umls wn18rr --seconds 500    two graphs, for as long as that
 
 Vectors of 500 numbers in one group, trained with the softmax over all entities. Trial 0 is the recipe `accurate` as it
-is; of the others, each setting is drawn on its own, the same ones for all graphs. Writes
+was before; of the others, each setting is drawn on its own, the same ones for all graphs. Writes
 benchmarks/results/trials-GRAPH.json after every trial, and goes on where that ends.
 """
 
@@ -75,7 +75,7 @@ def main() -> None:
             trials = records[name]["trials"]
             if number != len(trials) or number >= MOST[name] or time.perf_counter() - started > arguments.seconds:
                 continue
-            base = recipe("accurate", graph, arguments.device, dim=DIM, groups=1, negatives="all")
+            base = ten_graphs.former(graph, arguments.device, dim=DIM, groups=1, negatives="all")
             trials.append(trial(graph, base, drawn(number)))
             result_files.write(f"trials-{name.lower()}", records[name], arguments.folder)
             print(f"{name} {number} {trials[-1]}", flush=True)
