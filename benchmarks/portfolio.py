@@ -23,7 +23,7 @@ import ten_graphs
 PORTFOLIO = Path(__file__).parents[1] / "src" / "procrustes_kge" / "training" / "portfolio.toml"
 SIZE = 8
 WORST = 0.2  # regrets count no more than this: one graph must not decide for all
-HEADING = """# What a search tries first, written by benchmarks/portfolio.py from a record of random trials on ten graphs.
+HEADING = """# What a search tries first, learned by benchmarks/portfolio.py from random trials on ten graphs.
 # The first is the best single default; each further one lowers the regret of the best so far most, over all graphs.
 """
 
