@@ -49,8 +49,8 @@ def trial(graph: Graph, base: ContrastSettings, changes: dict[str, Any]) -> dict
     started = time.perf_counter()
     try:
         model = learned(graph, settings).model
-    except (DivergedError, InputError) as error:
-        return {"changes": changes, "failed": str(error)}
+    except (DivergedError, InputError) as problem:
+        return {"changes": changes, "failed": str(problem)}
     seconds = time.perf_counter() - started
     reciprocal = 1 / rank(model, graph, graph.valid[:MOST_RANKED]).realistic
     error = reciprocal.std().item() / len(reciprocal) ** 0.5
