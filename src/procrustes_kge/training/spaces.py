@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,13 @@ class Choice:
         """
         return self.values[int(share * len(self.values))]
 
+    def near(self, value: Any, draw: random.Random) -> Any:
+        """Return a neighbour of a value; of one that is not among these, any."""
+        if value not in self.values:
+            return draw.choice(self.values)
+        place = self.values.index(value)
+        return draw.choice(self.values[max(0, place - 1) : place] + self.values[place + 1 : place + 2])
+
 
 @dataclass(frozen=True)
 class Range:
@@ -41,6 +49,11 @@ class Range:
         0.01
         """
         return float(f"{self.least * math.exp(share * math.log(self.most / self.least)):.3g}")
+
+    def near(self, value: float, draw: random.Random) -> float:
+        """Return a number up to a quarter of the way from one."""
+        place = math.log(max(value, self.least) / self.least) / math.log(self.most / self.least)
+        return self.at(min(1.0, max(0.0, place + draw.uniform(-0.25, 0.25))))
 
 
 Space = Mapping[str, Choice | Range]
