@@ -92,5 +92,8 @@ class Checkpoints:
     def note(self, stage: str, facts: Facts) -> None:
         """Take it that a stage is over: of it, only these facts are needed to go on."""
 
+    def put_facts(self, stage: str, facts: Facts) -> None:
+        """Keep the facts of a stage that has no parts."""
+
     def put(self, stage: str, facts: Facts, part: int, training: InTraining, added: Added | None) -> None:
         """Keep the facts of a stage, a part in training, and what has been added since the last time."""
