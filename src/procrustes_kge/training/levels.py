@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores
@@ -29,17 +30,16 @@ class Level:
 
     def of(self, settings: Settings, triples: int, workers: int = 0) -> Settings:
         """Return the settings of a trial at this level, on a graph with so many training triples."""
-        plain = {"time": 0.0, "replay": "", "workers": workers or settings.workers}
+        changes: dict[str, Any] = {"time": 0.0, "replay": "", "workers": workers or settings.workers}
         if isinstance(settings, ContrastSettings):
-            dim = max(1, self.dim // settings.segment) * settings.segment
-            batch = settings.batch if settings.batch == "full" else min(settings.batch, 2 * triples)
-            epochs = max(min(FEWEST_EPOCHS, settings.epochs), round(self.epochs * settings.epochs))
-            short = {"dim": dim, "groups": 1, "batch": batch, "epochs": epochs, "validate_every": 0, "patience": 0}
-            return replace(settings, **plain, **short)
-        if isinstance(settings, FitSettings):
-            dim = min(settings.dim, LONGER * self.dim) // settings.segment * settings.segment
-            return replace(settings, **plain, dim=max(dim, settings.segment))
-        return replace(settings, **plain)
+            changes |= {"dim": max(1, self.dim // settings.segment) * settings.segment, "groups": 1}
+            changes |= {"validate_every": 0, "patience": 0}
+            changes["epochs"] = max(min(FEWEST_EPOCHS, settings.epochs), round(self.epochs * settings.epochs))
+            changes["batch"] = settings.batch if settings.batch == "full" else min(settings.batch, 2 * triples)
+        elif isinstance(settings, FitSettings):
+            dim = min(settings.dim, LONGER * self.dim)
+            changes["dim"] = max(1, dim // settings.segment) * settings.segment
+        return replace(settings, **changes)
 
 
 def whole(settings: Settings) -> Level:

@@ -18,18 +18,29 @@ import torch
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.models.ranking import figure
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores, over_cores
-from procrustes_kge.models.ranking import figure
-from procrustes_kge.training.budget import plan, spoken_time
-from procrustes_kge.training.checkpoints import Checkpoints, Facts, Stopped
+from procrustes_kge.training.budget import Plan, plan, spoken_time
+from procrustes_kge.training.checkpoints import TUNING, Checkpoints, Facts, Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.levels import Level, Prices, usual, whole
+from procrustes_kge.training.loop import check_trainable
 from procrustes_kge.training.portfolio import portfolio
 from procrustes_kge.training.proposals import ANOTHER, Changes, Proposals
-from procrustes_kge.training.loop import check_trainable
-from procrustes_kge.training.recipes import DEFAULT, FASTEST, Settings, changed, recipe
+from procrustes_kge.training.recipes import (
+    DEFAULT,
+    FASTEST,
+    Settings,
+    changed,
+    method_name,
+    recipe,
+    settings_of,
+    values_of,
+)
 from procrustes_kge.training.spaces import space_of
+from procrustes_kge.training.supervised_settings import TrainSettings
+from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import FEWEST, Judge, Trial
 from procrustes_kge.words import counted
@@ -42,7 +53,25 @@ MARGIN = 0.5  # standard errors of the difference by which a winner must lead
 SEARCHING, STARVED = 0.75, 0.25  # of the time, at most: where training needs little of it, and where it needs it all
 SPARE = 1.3  # times the seconds that training is expected to take are left to it
 RACING = 0.3  # of the time for trials
-STAGE, RACE = "tuning", "race"
+RACE = "race"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How long to search, and what may not be changed."""
+
+    kept: tuple[str, ...] = ()  # settings that stay as they are
+    seconds: float | None = None  # for the search, for training after it, and for ranking
+    trials: int | None = None  # in place of a time: the search is then the same on every machine
+    memory: float | None = None  # bytes that training may take
+    enough: bool = False  # search no further: the best of the trials that were kept will do
+
+    def __post_init__(self) -> None:
+        """Refuse a search without an end, or with two."""
+        if (self.seconds is None) == (self.trials is None):
+            raise InputError("a search takes a time or a number of trials, and not both; leave one out")
+        if self.trials is not None and (type(self.trials) is not int or self.trials < LEAST):
+            raise InputError(f"trials {self.trials}, expected a whole number of at least {LEAST}")
 
 
 @dataclass(frozen=True)
@@ -64,6 +93,7 @@ class Tuned:
     chosen: Trial | None  # None: what the search started from
     said: str
     seconds: float
+    plan: Plan | None = None  # where the settings were fitted to a time, or to a memory
 
     def as_dict(self) -> dict[str, Any]:
         """Return what a report says of it."""
@@ -75,18 +105,20 @@ class Tuned:
 def tune(
     graph: Graph,
     settings: Settings | None = None,
-    kept: Collection[str] = (),
     seconds: float | None = None,
     trials: int | None = None,
+    kept: Collection[str] = (),
+    memory: float | None = None,
     report: Callable[[TuningProgress], None] | None = None,
     checkpoints: Checkpoints | None = None,
 ) -> Tuned:
     """Return the settings that validation likes best, starting from some (the recipe `accurate`).
 
-    `kept` names the settings that stay as they are. `seconds` are for the search, for training after it, and for
-    ranking; with a number of `trials` in their place, the search is the same on every machine.
+    `seconds` are for the search, for training after it, and for ranking; with a number of `trials` in their place, the
+    search is the same on every machine. `kept` names the settings that stay as they are.
     """
-    return Search(graph, settings or recipe(DEFAULT, graph), kept, seconds, trials, report, checkpoints).run()
+    wanted = Tuning(tuple(kept), seconds, trials, memory)
+    return Search(graph, settings or recipe(DEFAULT, graph), wanted, report, checkpoints).run()
 
 
 class Search:
@@ -96,15 +128,13 @@ class Search:
         self,
         graph: Graph,
         base: Settings,
-        kept: Collection[str] = (),
-        seconds: float | None = None,
-        trials: int | None = None,
+        tuning: Tuning,
         report: Callable[[TuningProgress], None] | None = None,
         checkpoints: Checkpoints | None = None,
     ) -> None:
-        _check(seconds, trials)
         check_trainable(graph)
-        self.graph, self.base, self.kept, self.seconds, self.most = graph, base, kept, seconds, trials
+        self.graph, self.base, self.tuning = graph, base, tuning
+        self.seconds, self.most = tuning.seconds, tuning.trials
         self.report, self.checkpoints = report, checkpoints or Checkpoints()
         self.started, self.trials, self.level = time.perf_counter(), list[Trial](), usual(base)
         self.judge = Judge.of(graph, whole(base).dim, base.seed)
@@ -113,33 +143,52 @@ class Search:
         self.threads = 1 if on_a_cpu else 0
         self.trials_end, self.race_ends, self.pace = float("inf"), float("inf"), 0.0
         first = [*portfolio(), {ANOTHER: FASTEST}] if isinstance(base, ContrastSettings) else []
-        self.proposals = Proposals(base, space_of(base), kept, first, self.settings_of)
+        self.proposals = Proposals(base, space_of(base), tuning.kept, first, self.settings_of)
 
     def settings_of(self, changes: Changes) -> Settings:
         """Return the settings with some changes; another recipe keeps what is to be kept, or is refused."""
         if ANOTHER not in changes:
             return changed(self.base, **changes)
-        same = {name: getattr(self.base, name) for name in {*self.kept, "seed", "device"}}
+        same = {name: getattr(self.base, name) for name in {*self.tuning.kept, "seed", "device"}}
         return recipe(changes[ANOTHER], self.graph, **same)
 
     def run(self) -> Tuned:
         """Search, race, and return what was found."""
-        known = self.checkpoints.kept(STAGE, self.graph, self.base)
+        known = self.checkpoints.kept(TUNING, self.graph, self.base)
         if known is not None:
             self.go_on(known.facts)
             if known.facts["over"]:
                 return self.over(known.facts)
         try:
-            impossible = self.impossible()
-            if not impossible:
-                self.search()
-            tuned = self.ended(impossible) if impossible else self.decided(self.race())
+            tuned = self.fitted(self.found())
         except Stopped:
-            self.checkpoints.put_facts(STAGE, self.facts())
+            self.checkpoints.put_facts(TUNING, self.facts())
             raise
         facts = self.facts(tuned)
-        (self.checkpoints.put_facts if self.checkpoints.due(0, len(tuned.trials)) else self.checkpoints.note)(STAGE, facts)
+        (self.checkpoints.put_facts if self.checkpoints.due(0, len(tuned.trials)) else self.checkpoints.note)(
+            TUNING, facts
+        )
         return tuned
+
+    def found(self) -> Tuned:
+        """Search and race, and return what was best."""
+        if self.tuning.enough:
+            return self.decided([])
+        if impossible := self.impossible():
+            return self.ended(impossible)
+        self.search()
+        return self.decided(self.race())
+
+    def fitted(self, tuned: Tuned) -> Tuned:
+        """Fit the settings to the time that is left, and to the memory."""
+        if isinstance(tuned.settings, TrainSettings) or (self.seconds or self.tuning.memory) is None:
+            return tuned
+        left = None if self.seconds is None else max(NO_TIME, self.seconds - self.now())
+        planned = plan(self.graph, tuned.settings, left, self.tuning.memory, self.tuning.kept)
+        settings = planned.settings
+        if self.seconds is not None:
+            settings = replace(settings, time=max(NO_TIME, planned.for_epochs(self.seconds - self.now())))
+        return replace(tuned, settings=settings, plan=planned)
 
     def impossible(self) -> str:
         """Return why settings cannot be told apart, or not in this time; else choose the level of the trials."""
@@ -150,9 +199,9 @@ class Search:
             return ""
         if not isinstance(self.base, ContrastSettings):
             return "not tuned: of this recipe, a search takes a number of trials, such as --trials 20"
-        training = SPARE * plan(self.graph, self.base).seconds
-        share = min(SEARCHING, max(STARVED, 1 - training / self.seconds)) * self.seconds
         self.prices = Prices(self.judge, self.base, self.seconds)
+        training = SPARE * self.base.groups * self.prices.of(self.prices.levels[0])
+        share = min(SEARCHING, max(STARVED, 1 - training / self.seconds)) * self.seconds
         left = share - self.now()
         level = self.prices.dearest((1 - RACING) * left, WANTED) or self.prices.dearest((1 - RACING) * left, LEAST)
         if level is None and not self.trials:
@@ -173,12 +222,11 @@ class Search:
             most = GENERATION if self.most is None else min(GENERATION, self.most - self.racers - len(self.trials))
             proposed = self.proposals.next(self.trials, most) if most > 0 else []
             found = self.tried(proposed, self.level, "trial", self.trials_end)
-            start = (self.trials or found or [None])[0]
-            self.trials += [each.beside(start) for each in found if start]
+            self.trials += [each.beside((self.trials or found)[0]) for each in found]
             if len(found) < max(1, len(proposed)):
                 return
             if self.checkpoints.due(0, len(self.trials)):
-                self.checkpoints.put_facts(STAGE, self.facts())
+                self.checkpoints.put_facts(TUNING, self.facts())
 
     @property
     def racers(self) -> int:
@@ -230,7 +278,7 @@ class Search:
             found += [each] if each is not None else []
             if self.report is not None:
                 every = [*self.trials, *found]
-                best = max((one.score for one in every if one.stage == stage), default=None)
+                best = max((one.valid_mrr for one in every if one.stage == stage and one.valid_mrr), default=None)
                 left = None if self.seconds is None else max(0.0, self.race_ends - self.now())
                 self.report(TuningProgress(len(every), self.most, best, left))
         return found
@@ -264,6 +312,8 @@ class Search:
             "over": tuned is not None,
             "said": tuned.said if tuned else "",
             "chosen": None if tuned is None or tuned.chosen is None else tuned.trials.index(tuned.chosen),
+            "method": method_name(tuned.settings) if tuned else "",
+            "settings": values_of(tuned.settings) if tuned else {},
         }
 
     def go_on(self, facts: Facts) -> None:
@@ -278,11 +328,5 @@ class Search:
     def over(self, facts: Facts) -> Tuned:
         """Return what was found before a stop."""
         winner = None if facts["chosen"] is None else self.trials[facts["chosen"]]
-        return replace(self.ended(facts["said"], self.trials, winner), seconds=facts["seconds"])
-
-
-def _check(seconds: float | None, trials: int | None) -> None:
-    if (seconds is None) == (trials is None):
-        raise InputError("a search takes a time or a number of trials, and not both; leave one out")
-    if trials is not None and (type(trials) is not int or trials < LEAST):
-        raise InputError(f"trials {trials}, expected a whole number of at least {LEAST}")
+        settings = settings_of(facts["method"], facts["settings"])
+        return Tuned(settings, tuple(self.trials), winner, facts["said"], facts["seconds"])
