@@ -118,9 +118,8 @@ def train(
     # Mistakes that do not depend on the graph are reported before it is read, or downloaded.
     grid_intensity(grid)
     # What was asked for is not shortened.
-    as_it_is = trials is not None or (
-        not tune and (recipe_name is not None or bool(changes.keys() & {"dim", "epochs"}))
-    )
+    named = recipe_name is not None or bool(changes.keys() & {"dim", "epochs"})
+    as_it_is = trials is not None or (named and not tune)
     every = interval(checkpoint_every)
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
