@@ -21,7 +21,7 @@ from typing import Any
 import result_files
 import ten_graphs
 from ideas import best
-from procrustes_kge import Graph, recipe, tune
+from procrustes_kge import ContrastSettings, Graph, recipe, tune
 from procrustes_kge.models.ranking import PROTOCOL, figure, rank
 from procrustes_kge.runs.experiment import device_name
 from procrustes_kge.system.devices import choose_device
