@@ -103,7 +103,8 @@ class QueryBatches:
 
         How much they are padded depends on this epoch alone: where training goes on from a state, it is the same again.
         """
-        whole, batches, tiles, height = self._dealt(generator), self.steps(size), self._tiles_per_batch(size), self.height
+        whole, height = self._dealt(generator), self.height
+        batches, tiles = self.steps(size), self._tiles_per_batch(size)
         rows = tiles * height
 
         def cut(values: Tensor, length: int, more: int) -> Tensor:

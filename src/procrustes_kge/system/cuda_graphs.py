@@ -32,9 +32,10 @@ class RecordedStep:
     """
 
     def __init__(
-        self, step: Callable[..., Tensor], generators: Sequence[torch.Generator] = (), warm_up: int = WARM_UP
+        self, step: Callable[..., Tensor], generators: Sequence[torch.Generator] = (), warm_up: int | None = None
     ) -> None:
-        self.step, self.generators, self.warm_up, self.records = step, generators, warm_up, True
+        self.step, self.generators, self.records = step, generators, True
+        self.warm_up = WARM_UP if warm_up is None else warm_up
         self.taken: Counter[Kind] = Counter()
         self.recorded: dict[Kind, _Recording] = {}
 

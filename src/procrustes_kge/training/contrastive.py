@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,7 +37,7 @@ from procrustes_kge.training.gradients import Tables, add_covariances
 from procrustes_kge.training.learner import Learner, StepSizes, polar
 from procrustes_kge.training.loop import run
 from procrustes_kge.training.optimisers import OPTIMISERS
-from procrustes_kge.training.state import Remembering, State, merged, part_of
+from procrustes_kge.training.state import Remembering, State, copied, merged, part_of
 from procrustes_kge.training.timekeeping import Change
 from procrustes_kge.training.trainer import Report
 from procrustes_kge.words import counted
@@ -95,7 +96,8 @@ class Contrastive:
         model = trainer.model()
         if trainer.recorded.recorded and len(self.groups) + 1 < len(self.sizes):
             self.spare = trainer
-            model = replace(model, **{name: table.clone() for name, table in model.tables().items()})
+            tables: dict[str, Any] = copied(model.tables())
+            model = replace(model, **tables)
         self.groups.append(model)
 
     def added(self, first: int, last: int) -> State:
@@ -129,9 +131,9 @@ class ContrastiveTrainer(Remembering):
         wanted = rows if settings.batch == "full" else min(settings.batch, rows)
         self.batch = -(-wanted // batches.height) * batches.height
         self.steps_an_epoch = batches.steps(self.batch)
-        self.shape = {"tiles": batches.padded_tiles(self.batch), "height": batches.height}  # of padded batches
+        self.shape = batches.padded_tiles(self.batch), batches.height  # of padded batches
         # The learner's method, which does not hold the trainer: its memory is to be free as soon as nobody needs it.
-        step = partial(self.learner.learn, **self.shape, steps=self.steps_an_epoch)
+        step = partial(self.learner.learn, shape=self.shape, steps_an_epoch=self.steps_an_epoch)
         self.recorded, self.fit = RecordedStep(step, [generator], warm_up=1), set[int]()
         self.pads = device.type == "cuda"
         self.begin()
@@ -254,7 +256,7 @@ class ContrastiveTrainer(Remembering):
                 self.recorded(numbers, rate, rotates=learner.rotates_next(steps))
                 learner.taken += 1
             else:
-                self.take_step(Batch.unpacked(numbers, **self.shape), StepSizes(*rate, steps))
+                self.take_step(Batch.unpacked(numbers, *self.shape), StepSizes(rate[0], rate[1], steps))
                 self.fit.add(len(numbers))
             yield
 

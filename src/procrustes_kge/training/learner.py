@@ -175,10 +175,12 @@ class Learner(Remembering):
         """Say whether the next step moves rotations."""
         return (self.taken + 1) % min(ROTATE_EVERY, steps_an_epoch) == 0
 
-    def learn(self, numbers: Tensor, rates: Tensor, *, tiles: int, height: int, steps: int, rotates: bool) -> Tensor:
+    def learn(
+        self, numbers: Tensor, rates: Tensor, *, shape: tuple[int, int], steps_an_epoch: int, rotates: bool
+    ) -> Tensor:
         """Learn from a batch and move, as `gather` and `step` do, but count no step: this one may be recorded."""
-        self.gather(Batch.unpacked(numbers, tiles, height))
-        self.move(StepSizes(rates[0], rates[1], steps), rotates)
+        self.gather(Batch.unpacked(numbers, *shape))
+        self.move(StepSizes(rates[0], rates[1], steps_an_epoch), rotates)
         return self.gathered.losses_weight
 
     def move(self, sizes: StepSizes, rotates: bool) -> None:
@@ -227,7 +229,7 @@ class Learner(Remembering):
             sums.zero_()
         self.taken = 0
         for held, table in zip(self.tables, tables, strict=True):
-            if held is not None:
+            if held is not None and table is not None:
                 held.copy_(table)
         self.compared = self.in_precision_of_scores(self.compared)
 

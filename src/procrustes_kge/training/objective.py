@@ -82,8 +82,8 @@ def against_all(
     """Softmax over all entities: −v Σ log p(answer).
 
     G = m (p − target), target 1/n on each answer; `label_smoothing` moves that share of it evenly to all entities (and
-    is left out of the losses). Answers of a row of mass 0 change nothing. Products are made in the table's precision, the softmax in float32. The table has the
-    entities in its first rows, and may be padded with zeros.
+    is left out of the losses). Answers of a row of mass 0 change nothing. Products are made in the table's precision,
+    the softmax in float32. The table has the entities in its first rows, and may be padded with zeros.
     """
     (rows, answers, weights, counts), (entities, dim) = found, pull.shape
     mass = weights * counts

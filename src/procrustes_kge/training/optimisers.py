@@ -23,7 +23,7 @@ class Optimiser(Remembering):
         """Move values in place; the gradient may be overwritten."""
         raise NotImplementedError
 
-    def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+    def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float | Tensor) -> None:
         """Move copies of some rows of the table in place; no row twice. The others' gradients are zero."""
         raise NotImplementedError
 
@@ -61,11 +61,11 @@ class Adagrad(Optimiser):
         self.square.addcmul_(gradient, gradient)
         _descend(values, gradient, self.square.sqrt().add_(1e-10), learning_rate)
 
-    def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+    def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float | Tensor) -> None:
         """Move copies of some rows in place."""
         square = self.square[rows].addcmul_(gradient, gradient)
         self.square[rows] = square
-        values.addcdiv_(gradient, square.sqrt_().add_(1e-10), value=-learning_rate)
+        _descend(values, gradient, square.sqrt_().add_(1e-10), learning_rate)
 
 
 def _descend(values: Tensor, direction: Tensor, scale: Tensor, learning_rate: float | Tensor) -> None:
