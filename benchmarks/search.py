@@ -111,7 +111,7 @@ class DescendedRotations(Rotations):
         self.adagrad = Adagrad(rotations[: len(self.squares)])
 
     def stepped(
-        self, tables: Tables, gathered: Gradients, learning_rate: float
+        self, tables: Tables, gathered: Gradients, learning_rate: float | Tensor
     ) -> Float[Tensor, "relations segments width width"]:
         """Return rotations after a step."""
         moved = tables.rotations[: len(self.squares)].clone()

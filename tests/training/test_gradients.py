@@ -19,7 +19,7 @@ from learning import (
     problem,
     problems,
 )
-from procrustes_kge.layouts.batches import QUERIES_PER_TILE
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE, Batch
 from procrustes_kge.training.gradients import Gradients, Tables, add_covariances, add_gradients, both_directions
 from toys import random_graphs
 
@@ -123,6 +123,27 @@ def test_vectors_to_compare_with_may_be_padded(drawn, rows, columns):
     padded = torch.nn.functional.pad(drawn.tables.vectors, (0, columns, 0, rows))
     alike = [gathered(drawn, batch), gathered(drawn, batch, compared=padded)]
     close(*([*sums.of_a_step, *sums.of_several] for sums in alike))
+
+
+@given(problems(), st.integers(1, 60), st.booleans())
+def test_what_pads_a_batch_adds_nothing(drawn, size, positives):
+    batches, asked = drawn.batches, replace(drawn.objective, positives=positives)
+    dealt = batches.padded_epoch(size, drawn.generator())
+    for batch, numbers in zip(batches.epoch(size, drawn.generator()), dealt, strict=True):
+        padded = Batch.unpacked(numbers, batches.padded_tiles(size), batches.height)
+        draw = drawn.dealt(batch)
+        sums = [gathered(drawn, batch, asked, draw), gathered(drawn, padded, asked, padded_draw(draw, batch, padded))]
+        close(*([*each.of_a_step, *each.of_several] for each in sums))
+
+
+def padded_draw(draw, batch, padded):
+    """Return the same hands for a padded batch, and any for what pads it."""
+    if draw is None:
+        return None
+    hands = draw.drawn[torch.arange(-(-len(padded.asked) // draw.height)) % len(draw.drawn)]
+    columns = torch.arange(len(padded.rows)) % draw.entities
+    columns[: len(batch.rows)] = draw.columns
+    return draw._replace(drawn=hands, columns=columns)
 
 
 @given(problems())

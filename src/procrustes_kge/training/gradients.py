@@ -150,6 +150,7 @@ def add_covariances(into: Float[Tensor, "directions segments width width"], tabl
     """
     vectors = tables.vectors
     sums = vectors.new_zeros(len(batch.asked), vectors.shape[1]).index_add_(0, batch.rows, vectors[batch.answers])
+    sums.mul_((batch.counts > 0)[:, None])  # rows that pad a batch may have been given answers
     asked = tables.tiled(vectors[batch.asked], batch)
     into.index_add_(0, batch.tiles, cross_covariance(asked, tables.tiled(sums, batch)))
 

@@ -28,10 +28,10 @@ ROTATE_EVERY = 4  # steps whose gradients a rotation collects before it moves: m
 
 
 class StepSizes(NamedTuple):
-    """How far a step goes."""
+    """How far a step goes: numbers, or tensors that a recorded step reads."""
 
-    vectors: float
-    rotations: float
+    vectors: float | Tensor
+    rotations: float | Tensor
     steps_an_epoch: int
 
 
@@ -42,13 +42,14 @@ class Deck(Remembering):
 
     def __init__(self, entities: int, device: torch.device) -> None:
         self.cards = torch.arange(entities, device=device)
-        self.place = self.cards  # of each entity in the deck
-        self.next = 0
+        self.place = self.cards.clone()  # of each entity in the deck
+        self.next = torch.zeros((), dtype=torch.int64, device=device)
 
     def shuffle(self, generator: torch.Generator) -> None:
         """Bring all entities into a new random order."""
-        self.cards = torch.randperm(len(self.cards), device=self.cards.device, generator=generator)
-        self.place = self.cards.argsort()
+        # In place, as all that a step reads: a recorded step finds it where it was.
+        self.cards.copy_(torch.randperm(len(self.cards), device=self.cards.device, generator=generator))
+        self.place.copy_(self.cards.argsort())
 
     def deal(self, batch: Batch, count: int) -> Draw:
         """Draw `count` entities for each group of about `count` queries."""
@@ -56,7 +57,7 @@ class Deck(Remembering):
         height = min(max(1, count // tile) * tile, len(batch.asked))
         groups = -(-len(batch.asked) // height)
         starts = (self.next + count * torch.arange(groups, device=self.cards.device)) % size
-        self.next = (self.next + count * groups) % size
+        self.next.add_(count * groups).remainder_(size)
         drawn = self.cards[(starts[:, None] + torch.arange(count, device=starts.device)) % size]
         return Draw(size, height, drawn, (self.place[batch.answers] - starts[batch.rows // height]) % size)
 
@@ -82,7 +83,7 @@ class Rotations(Remembering):
         return torch.cat([tails, tails.mT])
 
     def stepped(
-        self, tables: Tables, gathered: Gradients, learning_rate: float
+        self, tables: Tables, gathered: Gradients, learning_rate: float | Tensor
     ) -> Float[Tensor, "relations segments width width"]:
         """Return rotations after a Procrustes step whose bound grows with the gradients seen, as Adagrad's does."""
         gradient = both_directions(gathered.rotations) / gathered.rotations_weight
@@ -167,11 +168,28 @@ class Learner(Remembering):
 
     def step(self, sizes: StepSizes) -> None:
         """Move all tables by the gradients collected since the last step."""
+        self.move(sizes, self.rotates_next(sizes.steps_an_epoch))
+        self.taken += 1
+
+    def rotates_next(self, steps_an_epoch: int) -> bool:
+        """Say whether the next step moves rotations."""
+        return (self.taken + 1) % min(ROTATE_EVERY, steps_an_epoch) == 0
+
+    def learn(
+        self, numbers: Tensor, rates: Tensor, *, shape: tuple[int, int], steps_an_epoch: int, rotates: bool
+    ) -> Tensor:
+        """Learn from a batch and move, as `gather` and `step` do, but count no step: this one may be recorded."""
+        self.gather(Batch.unpacked(numbers, *shape))
+        self.move(StepSizes(rates[0], rates[1], steps_an_epoch), rotates)
+        return self.gathered.losses_weight
+
+    def move(self, sizes: StepSizes, rotates: bool) -> None:
+        """Move all tables by the gradients collected; rotations, if it is their turn."""
         vectors = self.tables.vectors
         self.optimise(vectors, self.gradients.vectors.div_(self.gradients.weight), sizes.vectors)
         if self.unit:
             spherise_(vectors.view(len(vectors), *self.tables.rotations.shape[1:3]).transpose(0, 1))
-        self.step_relations(self.gradients, sizes)
+        self.move_relations(self.gradients, sizes, rotates)
 
     def step_on_rows(self, batch: Batch, sizes: StepSizes) -> None:
         """Learn from one batch and move, touching only the rows of entities it sees: as `gather` and `step` do."""
@@ -185,22 +203,35 @@ class Learner(Remembering):
         add_gradients(gradients, tables, batch, self.objective, draw, generator=self.generator)
         self.optimise.move_rows(seen, rows, gradients.vectors.div_(gradients.weight), sizes.vectors)
         self.tables.vectors[seen] = rows
-        self.step_relations(gradients, sizes)
+        self.move_relations(gradients, sizes, self.rotates_next(sizes.steps_an_epoch))
+        self.taken += 1
 
-    def step_relations(self, gradients: Gradients, sizes: StepSizes) -> None:
+    def move_relations(self, gradients: Gradients, sizes: StepSizes, rotates: bool) -> None:
         """Move scales and translations at every step, rotations at some; clear the gradients."""
         for name, optimise in self.optimise_sides.items():
             optimise(getattr(self.tables, name), getattr(gradients, name).div_(gradients.weight), sizes.vectors)
         for sums in gradients.of_a_step:
             sums.zero_()
-        self.taken += 1
-        if self.taken % min(ROTATE_EVERY, sizes.steps_an_epoch) == 0:
+        if rotates:
             self.rotate_to(self.rotations.moved(self.tables, self.gathered, sizes))
         self.compared = self.in_precision_of_scores(self.compared)
 
     def rotate_to(self, rotations: Float[Tensor, "directions segments width width"]) -> None:
         """Take new rotations."""
-        self.tables = self.tables._replace(rotations=rotations)
+        self.tables.rotations.copy_(rotations)
+
+    def restart(self, tables: Tables) -> None:
+        """Begin again from other tables, with a generator that the caller has seeded; all that is held stays in place.
+
+        All that is remembered of steps is zero before the first.
+        """
+        for sums in (*self.state().values(), *self.gathered.of_several):
+            sums.zero_()
+        self.taken = 0
+        for held, table in zip(self.tables, tables, strict=True):
+            if held is not None and table is not None:
+                held.copy_(table)
+        self.compared = self.in_precision_of_scores(self.compared)
 
     def state(self) -> State:
         """Return all that the next epoch depends on."""

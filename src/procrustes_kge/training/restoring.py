@@ -165,7 +165,7 @@ class Likelihood:
         """Return the loss of each relation's triples, both directions, and its gradient."""
         tables, negatives = self.tables(rotations), self.objective.negatives
         sums = Gradients.zeros(tables._replace(translations=None, scales=None))
-        self.deck.next = 0
+        self.deck.next.zero_()
         for batch in self.batches.epoch(self.at_once):
             draw = self.deck.deal(batch, negatives) if negatives else None
             add_gradients(sums, tables, batch, self.objective, draw)
