@@ -19,6 +19,8 @@ WAYS = {
     "all, rotated alone": {"scale": False, "translate": False},
     "all, unit": UNIT,
     "all, smoothed": {"label_smoothing": 0.1},
+    "all, relations too": {"relation_weight": 1.0},
+    "all, with inverses": {"inverses": True},
     "some": {"negatives": 20},
     "some, unit": {"negatives": 20, **UNIT},
     "some, sigmoid": {"negatives": 20, "loss": "sigmoid", **UNIT, **BY_DISTANCE},

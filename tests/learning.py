@@ -98,7 +98,7 @@ def problems(draw, kinds=KINDS, dtype=torch.float64, **others):
         negatives=draw(st.integers(1, len(graph.entities) - 1)),
         regularisation=draw(st.sampled_from([0.0, 0.1])),
         crowd=draw(st.sampled_from([0.0, 0.5, 1.0, 2.0])),
-        **others,
+        **{"relation_weight": draw(st.sampled_from([0.0, 0.7])), **others},
     )
     sizes = {"segments": draw(st.integers(1, 3)), "width": draw(st.integers(2, 4)), "height": draw(HEIGHTS)}
     sides = {"scale": draw(st.booleans()), "translate": draw(st.booleans())}
@@ -136,7 +136,18 @@ def plain_losses(tables, batch, asked, draw, kept=None):
         squares = tables.vectors.square().sum(dim=1)
         lengths = len(answers) * (squares[entity] + query.square().sum()) + 2 * squares[answers].sum()
         total = total + learned + asked.regularisation * weight * lengths
+        total = total + asked.relation_weight * weight * _relation_loss(tables, entity, direction, answers)
     return torch.stack(losses), total
+
+
+def _relation_loss(tables, entity, direction, answers):
+    """Return −Σ log p(direction) over the answers: each direction scores by its own query about the entity."""
+    asked = tables.vectors[entity].view(tables.rotations.shape[1:3])
+    queries = torch.einsum("sw,rswv->rsv", asked, tables.rotations)
+    queries = queries if tables.scales is None else queries * tables.scales
+    queries = queries if tables.translations is None else queries + tables.translations
+    scores = tables.vectors[answers] @ queries.flatten(1).T
+    return -scores.log_softmax(dim=1)[:, direction].sum()
 
 
 def _query_loss(asked, query, vectors, answers, weight, drawn):

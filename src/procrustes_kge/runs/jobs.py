@@ -33,7 +33,7 @@ from procrustes_kge.training.recipes import Settings, settings_of, values_of
 from procrustes_kge.validation import check_entries
 from procrustes_kge.version import __version__
 
-FORMAT, TRAINING, TABLE, JOB = 1, "training", "table", "job"
+FORMAT, TRAINING, TABLE, JOB = 2, "training", "table", "job"
 SUFFIX = ".unfinished"
 ABOUT: dict[str, dict[str, Any]] = {
     TRAINING: {
