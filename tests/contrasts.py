@@ -21,6 +21,7 @@ WAYS = {
     "all, smoothed": {"label_smoothing": 0.1},
     "all, relations too": {"relation_weight": 1.0},
     "all, with inverses": {"inverses": True},
+    "all, cubes": {"regulariser_power": 3.0, "scale_regularisation": 0.05},
     "some": {"negatives": 20},
     "some, unit": {"negatives": 20, **UNIT},
     "some, sigmoid": {"negatives": 20, "loss": "sigmoid", **UNIT, **BY_DISTANCE},

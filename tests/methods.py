@@ -19,7 +19,7 @@ METHODS = {
     "contrastive, drawn, in groups": (Contrastive, ContrastSettings(groups=2, negatives=16, **CONTRAST)),
     "contrastive, with inverses, relations too": (
         Contrastive,
-        ContrastSettings(inverses=True, relation_weight=2.0, **CONTRAST),
+        ContrastSettings(inverses=True, relation_weight=2.0, init_scale=1e-3, scale_regularisation=0.1, **CONTRAST),
     ),
     "contrastive, positives": (
         Contrastive,

@@ -52,7 +52,10 @@ ABOUT = {
     **{"method": str | None, "settings": dict | None, "options": dict | None},
 }
 
-SINCE_6 = ("inverses", "relation_weight")
+SINCE_6 = (
+    *("inverses", "relation_weight", "regulariser_power", "query_regularisation", "scale_regularisation"),
+    *("init_std", "init_scale"),
+)
 
 
 def _with_inverses(contents: Contents) -> Contents:

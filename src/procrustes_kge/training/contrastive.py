@@ -38,7 +38,6 @@ from procrustes_kge.training.trainer import Report
 from procrustes_kge.words import counted
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
-START = 0.01  # size of a coordinate at the start, where lengths are free
 WARM_LENGTH = 0.12  # length of a segment that `fit` has trained: unit length would make the softmax overconfident
 SMALL = 10**8  # multiplications in a chunk's scores
 MOST_OF_RELATIONS = 2**28  # multiplications to predict the relation of one pair: seconds for a thousand of them
@@ -137,6 +136,8 @@ class ContrastiveTrainer(Remembering):
         vectors = warm["vectors"]
         translations = warm.get("translations", vectors.new_zeros(shape)) if settings.translate else None
         scales = vectors.new_ones(shape) if settings.scale else None
+        if scales is not None and settings.init_scale < 1:
+            scales.normal_(std=settings.init_scale, generator=generator)
         return Tables(vectors.flatten(1), of_directions(rotations, shape[0]), translations, scales)
 
     def short_fit(self) -> dict[str, Tensor]:
@@ -156,7 +157,7 @@ class ContrastiveTrainer(Remembering):
         if settings.lengths == "unit":
             spherise_(vectors.transpose(0, 1))
             return vectors
-        return vectors.mul_(START)
+        return vectors.mul_(settings.init_std)
 
     def solve_all(self) -> None:
         """Solve the first rotations by Eq. 3 from all triples; their covariances are kept for the next time."""

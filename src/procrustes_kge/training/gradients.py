@@ -34,6 +34,9 @@ class Objective:
     sigmoid: Sigmoid | None = None  # None: softmax
     label_smoothing: float = 0.0
     regularisation: float = 0.0
+    power: float = 2.0  # of the lengths of segments that are regularised
+    query_regularisation: float = 1.0  # of queries, relative to that of entities
+    scale_regularisation: float = 0.0
     dropout: float = 0.0
     crowd: float = 1.0
     positives: bool = False  # rotations by Eq. 3: Hᵀ T is collected in place of their gradient
@@ -127,11 +130,17 @@ def add_gradients(
     dropped = queries if kept is None else queries * kept
     losses, gradient = _contrasted(dropped, compared, batch, weights, into.vectors, objective, draw)
     gradient = gradient if kept is None else gradient.mul_(kept)
-    if decay := 2 * objective.regularisation:  # λ (‖x‖² + ‖q‖² + 2 ‖answer‖²), per answer
-        gradient.addcmul_(queries, (decay * mass)[:, None])
+    width, power = rotations.shape[-1], objective.power
+    if decay := power * objective.regularisation:  # λ Σ_s (‖x_s‖^p + ω ‖q_s‖^p + 2 ‖answer_s‖^p), per answer
+        of_query = decay * objective.query_regularisation
+        gradient.addcmul_(outward(queries, width, power), (of_query * mass)[:, None])
         held = vectors.new_zeros(len(vectors)).index_add_(0, batch.asked, mass)
         held.index_add_(0, batch.answers, 2 * weights[batch.rows])
-        into.vectors.addcmul_(vectors, decay * held[:, None])
+        into.vectors.addcmul_(outward(vectors, width, power), decay * held[:, None])
+    if into.scales is not None and tables.scales is not None and objective.scale_regularisation:
+        held = mass.new_zeros(len(tables.scales)).index_add_(0, batch.tiles, mass.view(len(batch.tiles), -1).sum(dim=1))
+        lengths = outward(tables.scales.flatten(1), width, power).view_as(tables.scales)
+        into.scales.addcmul_(lengths, (power * objective.scale_regularisation * held)[:, None, None])
     gradient = tables.tiled(gradient, batch)
     if into.translations is not None:
         into.translations.index_add_(0, batch.tiles, gradient.sum(dim=2))
@@ -151,6 +160,15 @@ def add_gradients(
     weight = mass.sum()
     for sums in (into.weight, into.rotations_weight, into.losses_weight):
         sums.add_(weight)
+
+
+def outward(rows: Float[Tensor, "rows d"], width: int, power: float) -> Float[Tensor, "rows d"]:
+    """Return ‖x_s‖^(p − 2) x_s for each segment: the gradient of Σ_s ‖x_s‖^p over p."""
+    if power == 2:
+        return rows
+    segments = rows.view(len(rows), -1, width)
+    lengths = torch.linalg.vector_norm(segments, dim=-1, keepdim=True).clamp_min(torch.finfo(rows.dtype).tiny)
+    return (lengths.pow_(power - 2) * segments).view_as(rows)
 
 
 def add_of_directions(
