@@ -54,7 +54,8 @@ def against_directions(pairs: Pairs, maps: Maps, shifts: Shifts, precision: torc
     if shifts is not None:
         scores += answers.flatten(1).to(precision) @ shifts.flatten(1).to(precision).T
     for part in _parts(asked):
-        scores += _outer(asked[:, part], answers[:, part], precision) @ maps[:, part].flatten(1).to(precision).T
+        outer, coefficients = _outer(asked[:, part], answers[:, part], precision), _laid_out(maps[:, part], precision)
+        scores += outer.flatten(1) @ coefficients.flatten(1).T
     chances, places = scores.softmax(dim=1), torch.arange(len(asked), device=asked.device)
     chances[places, directions] = chances[places, directions] - 1
     wrong = chances.mul_(weights[:, None]).to(precision)
@@ -63,11 +64,13 @@ def against_directions(pairs: Pairs, maps: Maps, shifts: Shifts, precision: torc
         pulls.answers.add_(_like(wrong @ shifts.flatten(1).to(precision), answers))
         pulls = pulls._replace(shifts=_like(wrong.T @ answers.flatten(1).to(precision), shifts))
     for part in _parts(asked):
-        mine, theirs, coefficients = asked[:, part], answers[:, part], maps[:, part]
-        pulls.maps[:, part] = _like(wrong.T @ _outer(mine, theirs, precision), coefficients)
-        of_outer = (wrong @ coefficients.flatten(1).to(precision)).view(*mine.shape, mine.shape[-1])
-        pulls.asked[:, part] = (of_outer * theirs[:, :, None, :]).sum(dim=3)
-        pulls.answers[:, part] += (of_outer * mine[:, :, :, None]).sum(dim=2)
+        mine, theirs = asked[:, part].mT, answers[:, part].mT
+        outer, coefficients = _outer(asked[:, part], answers[:, part], precision), _laid_out(maps[:, part], precision)
+        of_maps = (wrong.T @ outer.flatten(1)).view_as(coefficients)
+        pulls.maps[:, part] = of_maps.permute(0, 3, 1, 2)
+        of_outer = (wrong @ coefficients.flatten(1)).view_as(outer)
+        pulls.asked[:, part] = (of_outer * theirs[:, None]).sum(dim=2).mT
+        pulls.answers[:, part] += (of_outer * mine[:, :, None]).sum(dim=1).mT
     return pulls
 
 
@@ -79,8 +82,14 @@ def _parts(points: Points) -> Iterator[slice]:
     return (slice(first, first + together) for first in range(0, segments, together))
 
 
-def _outer(asked: Points, answers: Points, precision: torch.dtype) -> Float[Tensor, "pairs numbers"]:
-    return (asked.to(precision)[..., None] * answers.to(precision)[..., None, :]).flatten(1)
+def _outer(asked: Points, answers: Points, precision: torch.dtype) -> Float[Tensor, "pairs width width segments"]:
+    """Return x_s ⊗ y_s with the segments last: they are many, and a processor multiplies rows of numbers at once."""
+    mine, theirs = (points.mT.to(precision).contiguous() for points in (asked, answers))
+    return mine[:, :, None] * theirs[:, None]
+
+
+def _laid_out(maps: Maps, precision: torch.dtype) -> Float[Tensor, "directions width width segments"]:
+    return maps.permute(0, 2, 3, 1).to(precision).contiguous()
 
 
 def _like(product: Tensor, table: Tensor) -> Tensor:
