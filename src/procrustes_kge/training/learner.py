@@ -16,6 +16,7 @@ from procrustes_kge.linalg import (
     completed,
     nearest_orthogonal,
     nearest_orthogonal_by_products,
+    nearest_orthogonal_of_pairs,
     procrustes_step,
     spherise_,
 )
@@ -226,4 +227,6 @@ class Learner(Remembering):
 
 def polar(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
     """Return the nearest orthogonal matrices, by the way that is fast on this device."""
-    return (nearest_orthogonal_by_products if matrices.is_cuda else nearest_orthogonal)(matrices)
+    if not matrices.is_cuda:
+        return nearest_orthogonal(matrices)
+    return (nearest_orthogonal_of_pairs if matrices.shape[-1] == 2 else nearest_orthogonal_by_products)(matrices)
