@@ -109,6 +109,39 @@ def test_every_study_changes_settings_that_there_are(script):
                 changed(base, **change)  # which refuses what there is not
 
 
+def test_every_idea_and_every_candidate_changes_settings_that_there_are(script):
+    ideas, plateau, base = script("ideas"), script("plateau"), recipe("accurate", None, "cpu", dim=500, groups=1)
+    for change in ideas.IDEAS.values():
+        told = ideas.told(change, {"regularisation": 0.06}, base)
+        assert ideas.possible(told)
+        changed(base, **told)
+    dura = ideas.told(ideas.IDEAS["queries .5 to 1.5"], {"regularisation": 0.06}, base)
+    assert dura == {"query_regularisation": 9.0, "regularisation": pytest.approx(0.01)}
+    for candidate in plateau.CANDIDATES.values():
+        changed(base, **{name: value for name, value in candidate.items() if name != "dataset"})
+
+
+def test_a_candidate_is_trained_once_for_each_seed_and_tested_where_asked_for(script, monkeypatch, tmp_path, capsys):
+    plateau = script("plateau")
+    tiny = {"dataset": "umls", "dim": 8, "segment": 2, "groups": 1, "batch": 256, "epochs": 1, "validate_every": 0}
+    monkeypatch.setattr(plateau, "CANDIDATES", {"tiny": tiny})
+    monkeypatch.setattr(plateau, "read_graph", lambda name: rotated_graph())
+    common = ["plateau.py", "tiny", "--device", "cpu", "--folder", str(tmp_path), "--commit", "none", "--seeds", "2"]
+    for more in ([], [], ["--test"], ["--changes", "epochs=2"]):
+        monkeypatch.setattr("sys.argv", [*common, *more])
+        plateau.main()
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 3 + 1 + 3 + 3
+    assert all(" valid 0." in text for text in printed)
+    results = json.loads((tmp_path / "plateau.json").read_text(encoding="utf-8"))["results"]
+    assert [(each["name"], each["seed"]) for each in results] == [
+        *(("tiny", seed) for seed in (0, 1)),
+        *(("tiny epochs=2", seed) for seed in (0, 1)),
+    ]
+    assert ["test_mrr" in each for each in results] == [True, True, False, False]
+    assert results[2]["epochs"] == 2
+
+
 def test_a_trial_is_ranked_on_validation_alone(script):
     graph, settings = rotated_graph(), ContrastSettings(dim=8, segment=4, epochs=2, batch=256, device="cpu")
     for change in ({"crowd": 0.5}, {"relations": "gradient"}):

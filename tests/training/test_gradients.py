@@ -20,7 +20,7 @@ from learning import (
     problems,
 )
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE, Batch
-from procrustes_kge.training.gradients import Gradients, Tables, add_covariances, add_gradients, both_directions
+from procrustes_kge.training.gradients import Gradients, Tables, add_covariances, add_gradients, of_rotations, outward
 from toys import random_graphs
 
 
@@ -69,7 +69,18 @@ def test_heads_rotate_by_the_transpose_and_add_to_the_gradient_of_one_rotation(d
     leaves = drawn.tables._replace(rotations=torch.cat([rotations, rotations.mT]))
     _, total = plain_losses(leaves, batch, drawn.objective, draw)
     (expected,) = torch.autograd.grad(total, [rotations])
-    close(both_directions(gathered(drawn, batch, draw=draw).rotations), expected, 1e-7)
+    close(of_rotations(gathered(drawn, batch, draw=draw).rotations, relations), expected, 1e-7)
+
+
+@given(SEEDS, st.floats(1, 4), st.floats(0.5, 2))
+def test_segments_are_pulled_along_themselves_by_a_power_of_their_length(seed, power, size):
+    rows = torch.randn(4, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    rows[0, :3] = 0  # a segment without any length
+    found = outward(rows, 3, power).view(4, 2, 3)
+    close(found.norm(dim=-1), rows.view(4, 2, 3).norm(dim=-1) ** (power - 1) * (found.norm(dim=-1) > 0))
+    close(outward(size * rows, 3, power), size ** (power - 1) * outward(rows, 3, power))
+    assert not found[0, 0].any()
+    assert outward(rows, 3, 2.0) is rows
 
 
 @given(problems(), st.floats(0.1, 0.9))

@@ -33,7 +33,7 @@ from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import fit
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.gradients import Tables, add_covariances
+from procrustes_kge.training.gradients import Tables, add_covariances, of_directions
 from procrustes_kge.training.learner import Learner, StepSizes, polar
 from procrustes_kge.training.loop import run
 from procrustes_kge.training.optimisers import OPTIMISERS
@@ -43,9 +43,9 @@ from procrustes_kge.training.trainer import Report
 from procrustes_kge.words import counted
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
-START = 0.01  # size of a coordinate at the start, where lengths are free
 WARM_LENGTH = 0.12  # length of a segment that `fit` has trained: unit length would make the softmax overconfident
 SMALL = 10**8  # multiplications in a chunk's scores
+MOST_OF_RELATIONS = 2**28  # multiplications to predict the relation of one pair: seconds for a thousand of them
 CHUNK_NUMBERS, CHUNK_NUMBERS_CUDA = 2**25, 2**28  # scores and queries that are held at once
 
 
@@ -172,7 +172,9 @@ class ContrastiveTrainer(Remembering):
         vectors = warm["vectors"]
         translations = warm.get("translations", vectors.new_zeros(shape)) if settings.translate else None
         scales = vectors.new_ones(shape) if settings.scale else None
-        return Tables(vectors.flatten(1), torch.cat([rotations, rotations.mT]), translations, scales)
+        if scales is not None and settings.init_scale < 1:
+            scales.normal_(std=settings.init_scale, generator=generator)
+        return Tables(vectors.flatten(1), of_directions(rotations, shape[0]), translations, scales)
 
     def short_fit(self) -> dict[str, Tensor]:
         """Return the tables of a short `fit`; where lengths are free, all made shorter alike, which ranks the same."""
@@ -191,7 +193,7 @@ class ContrastiveTrainer(Remembering):
         if settings.lengths == "unit":
             spherise_(vectors.transpose(0, 1))
             return vectors
-        return vectors.mul_(START)
+        return vectors.mul_(settings.init_std)
 
     def solve_all(self) -> None:
         """Solve the first rotations by Eq. 3 from all triples; their covariances are kept for the next time."""
@@ -293,7 +295,8 @@ class ContrastiveTrainer(Remembering):
     def model(self) -> Procrustes:
         """Return the model, with rotations orthogonal to the last digit."""
         vectors, rotations, translations, scales = self.learner.tables
-        rotations = nearest_orthogonal(rotations[: len(self.graph.relations)].double()).float()
+        own = len(rotations) if self.settings.inverses else len(self.graph.relations)
+        rotations = nearest_orthogonal(rotations[:own].double()).float()
         vectors = vectors.view(len(vectors), self.settings.segments, self.settings.segment)
         return Procrustes(self.graph.entities, self.graph.relations, vectors, rotations, translations, scales)
 
@@ -315,7 +318,14 @@ def queries_at_once(settings: ContrastSettings, entities: int, device: torch.dev
 
 
 def _check_fit(graph: Graph, settings: ContrastSettings) -> None:
-    """Refuse settings that ask more than the graph has."""
+    """Refuse settings that ask more than the graph has, or more than can be computed."""
+    directions = 2 * len(graph.relations)
+    if settings.relation_weight and directions * settings.dim * settings.segment > MOST_OF_RELATIONS:
+        raise InputError(
+            f"relation weight {settings.relation_weight:g} with {counted(len(graph.relations), 'relation')} and "
+            f"segments of {settings.segment}: each triple would take "
+            f"{directions * settings.dim * settings.segment:,} multiplications; try --segment 2 or --relation-weight 0"
+        )
     if isinstance(settings.negatives, int) and settings.negatives >= len(graph.entities):
         asked, instead = counted(settings.negatives, "negative"), "--negatives all"
         has = counted(len(graph.entities), "entity")

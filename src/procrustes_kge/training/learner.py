@@ -16,10 +16,11 @@ from procrustes_kge.linalg import (
     completed,
     nearest_orthogonal,
     nearest_orthogonal_by_products,
+    nearest_orthogonal_of_pairs,
     procrustes_step,
     spherise_,
 )
-from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, both_directions
+from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, of_directions, of_rotations
 from procrustes_kge.training.objective import Draw, rounded
 from procrustes_kge.training.optimisers import Adagrad, Optimiser
 from procrustes_kge.training.state import Remembering, State, copy_into, merged, part_of
@@ -63,13 +64,19 @@ class Deck(Remembering):
 
 
 class Rotations(Remembering):
-    """How rotations move: by Procrustes steps up the likelihood, or by Eq. 3 from the answers alone."""
+    """How rotations move: by Procrustes steps up the likelihood, or by Eq. 3 from the answers alone.
+
+    A relation has one, which heads use backwards; with `inverses` one for each of its two directions.
+    """
 
     remembered = ("squares",)
 
-    def __init__(self, rotations: Float[Tensor, "directions segments width width"], positives: bool) -> None:
+    def __init__(
+        self, rotations: Float[Tensor, "directions segments width width"], positives: bool, inverses: bool = False
+    ) -> None:
         self.positives = positives
-        self.squares = rotations.new_zeros(len(rotations) // 2, rotations.shape[1])  # Σ ‖gradient‖² so far
+        count = len(rotations) if inverses else len(rotations) // 2
+        self.squares = rotations.new_zeros(count, rotations.shape[1])  # Σ ‖gradient‖² so far
 
     def moved(
         self, tables: Tables, gathered: Gradients, sizes: StepSizes
@@ -77,16 +84,16 @@ class Rotations(Remembering):
         """Return the next rotations, and use up what was gathered."""
         if self.positives:
             return self.solved(gathered, keep=max(0.0, 1 - ROTATE_EVERY / sizes.steps_an_epoch))
-        tails = self.stepped(tables, gathered, sizes.rotations)
+        moved = self.stepped(tables, gathered, sizes.rotations)
         gathered.rotations.zero_()
         gathered.rotations_weight.zero_()
-        return torch.cat([tails, tails.mT])
+        return of_directions(moved, len(tables.rotations))
 
     def stepped(
         self, tables: Tables, gathered: Gradients, learning_rate: float | Tensor
-    ) -> Float[Tensor, "relations segments width width"]:
+    ) -> Float[Tensor, "rotations segments width width"]:
         """Return rotations after a Procrustes step whose bound grows with the gradients seen, as Adagrad's does."""
-        gradient = both_directions(gathered.rotations) / gathered.rotations_weight
+        gradient = of_rotations(gathered.rotations, len(self.squares)) / gathered.rotations_weight
         self.squares += gradient.square().sum(dim=(-2, -1))
         bound = (self.squares / gradient.shape[-1]).sqrt() / learning_rate
         tiny = torch.finfo(bound.dtype).tiny ** 0.5  # a relation without any gradient stays as it is
@@ -94,9 +101,9 @@ class Rotations(Remembering):
 
     def solved(self, gathered: Gradients, keep: float) -> Float[Tensor, "directions segments width width"]:
         """Return rotations by Eq. 3 from the covariances, of which a share is kept for the next time."""
-        tails = polar(completed(both_directions(gathered.rotations)))
+        found = polar(completed(of_rotations(gathered.rotations, len(self.squares))))
         gathered.rotations.mul_(keep)
-        return torch.cat([tails, tails.mT])
+        return of_directions(found, len(gathered.rotations))
 
 
 class Learner(Remembering):
@@ -117,7 +124,7 @@ class Learner(Remembering):
         sides = {"translations": tables.translations, "scales": tables.scales}
         self.optimise_sides = {name: Adagrad(table) for name, table in sides.items() if table is not None}
         self.gathered = Gradients.zeros(tables._replace(vectors=tables.vectors[:0]))  # of all but the vectors
-        self.rotations = Rotations(tables.rotations, objective.positives)
+        self.rotations = Rotations(tables.rotations, objective.positives, objective.inverses)
         self.deck = Deck(len(tables.vectors), tables.vectors.device)
         self.taken = 0
         self.compared = self.in_precision_of_scores()
@@ -251,4 +258,6 @@ class Learner(Remembering):
 
 def polar(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
     """Return the nearest orthogonal matrices, by the way that is fast on this device."""
-    return (nearest_orthogonal_by_products if matrices.is_cuda else nearest_orthogonal)(matrices)
+    if not matrices.is_cuda:
+        return nearest_orthogonal(matrices)
+    return (nearest_orthogonal_of_pairs if matrices.shape[-1] == 2 else nearest_orthogonal_by_products)(matrices)

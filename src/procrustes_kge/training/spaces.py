@@ -71,6 +71,13 @@ SPACES: dict[type[OwnSettings], Space] = {
         "scale": Choice((True, False)),
         "translate": Choice((True, False)),
         "relations": Choice(("step", "positives")),
+        # Switched on in one trial of two or three: each costs time, or helps on some graphs alone.
+        "inverses": Choice((False, False, True)),
+        "relation_weight": Choice((0.0, 0.0, 1.0, 4.0)),
+        "regulariser_power": Choice((2.0, 2.25, 3.0)),
+        "query_regularisation": Choice((1.0, 3.0, 9.0)),
+        "scale_regularisation": Choice((0.0, 0.0, 0.003, 0.03)),
+        "init_scale": Choice((1.0, 1.0, 0.001)),
     },
     FitSettings: {
         "learning_rate": Range(0.02, 0.2),
