@@ -12,6 +12,7 @@ Writes benchmarks/results/epochs-DEVICE.json.
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -80,9 +81,19 @@ def line(found: dict[str, Any]) -> str:
 def profiled(graph: Graph, settings: ContrastSettings) -> str:
     """Return a table of what an epoch of a group spends where, by kernel."""
     device = choose_device(settings.device)
-    trainer = Contrastive(graph, settings, device).trainer(0)
+    training = Contrastive(graph, settings, device)
+    trainer = training.trainer(0)
     for _ in range(WARM_UP):
         trainer.epoch()
+    around: dict[str, Callable[[], Any]] = {
+        "arrange": partial(Contrastive, graph, settings, device),
+        "start": partial(training.trainer, 1 % settings.groups),
+        "deal": partial(trainer.batches.padded_epoch, trainer.batch, trainer.learner.generator),
+        "model": trainer.model,
+    }
+    for work in around.values():  # what is loaded once does not count
+        work()
+    phases = [f"{name} {1000 * timed(work, device)[1]:.1f} ms" for name, work in around.items()]
     on_a_gpu = device.type == "cuda"
     activities = [ProfilerActivity.CUDA] if on_a_gpu else [ProfilerActivity.CPU]
     with profile(activities=activities) as seen:
@@ -91,7 +102,8 @@ def profiled(graph: Graph, settings: ContrastSettings) -> str:
     events = sorted(seen.key_averages(), key=lambda event: -getattr(event, name))
     steps, busy = trainer.steps_an_epoch, sum(getattr(event, name) for event in events)
     lines = [
-        f"{graph.name}: {steps} steps of {1000 * seconds / steps:.3f} ms, the device busy for {busy / 1000 / steps:.3f}"
+        f"{graph.name}: {steps} steps of {1000 * seconds / steps:.3f} ms, busy for {busy / 1000 / steps:.3f}",
+        f"around the epochs: {'  '.join(phases)}",
     ]
     for event in events[:SHOWN]:
         each = getattr(event, name)
