@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from procrustes_kge.bench.speed import MachineRates
 from procrustes_kge.bench.table import Row, table_rows
 from procrustes_kge.errors import InputError
 from procrustes_kge.training import learner
@@ -224,3 +225,14 @@ def test_older_files_are_read_by_the_names_of_today(script):
     today = ALL_OPTIONS.union(*({field.name for field in fields(kind)} for kind in METHODS.values()))
     assert today.isdisjoint(result_files.OLD_NAMES)
     assert today.issuperset(result_files.OLD_NAMES.values())
+
+
+def test_trainings_are_timed_and_their_epochs_stand_beside_a_floor(script):
+    epochs, graph = script("epochs"), rotated_graph()
+    settings = ContrastSettings(dim=16, segment=8, groups=2, epochs=2, batch=64, validate_every=0, device="cpu")
+    rates = MachineRates(copy=1e9, products=1e9, half_products=1e9)
+    found = epochs.measured(graph, settings, rates, trainings=2)
+    assert len(found["seconds"]) == 2
+    assert found["milliseconds_a_step"] * found["steps"] == pytest.approx(2000 * found["epoch"]["seconds"])
+    assert f"{found['steps']} steps" in epochs.line(found)
+    assert "steps of" in epochs.profiled(graph, settings)

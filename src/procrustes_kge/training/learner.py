@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from procrustes_kge.kernels import can_move
 from procrustes_kge.layouts.batches import Batch
 from procrustes_kge.linalg import (
     completed,
@@ -128,6 +129,7 @@ class Learner(Remembering):
         self.deck = Deck(len(tables.vectors), tables.vectors.device)
         self.taken = 0
         self.compared = self.in_precision_of_scores()
+        self.fuses = isinstance(self.optimise, Adagrad) and not unit and can_move(tables.vectors)
 
     @cached_property
     def gradients(self) -> Gradients:
@@ -192,11 +194,21 @@ class Learner(Remembering):
 
     def move(self, sizes: StepSizes, rotates: bool) -> None:
         """Move all tables by the gradients collected; rotations, if it is their turn."""
-        vectors = self.tables.vectors
-        self.optimise(vectors, self.gradients.vectors.div_(self.gradients.weight), sizes.vectors)
-        if self.unit:
-            spherise_(vectors.view(len(vectors), *self.tables.rotations.shape[1:3]).transpose(0, 1))
-        self.move_relations(self.gradients, sizes, rotates)
+        vectors, gradients = self.tables.vectors, self.gradients
+        if self.fuses and isinstance(self.optimise, Adagrad):
+            from procrustes_kge.kernels.adagrad import move_
+
+            rate = sizes.vectors
+            rate = rate if isinstance(rate, Tensor) else vectors.new_full((), rate)
+            compared = None if self.compared is vectors else self.compared
+            move_(vectors, self.optimise.square, gradients.vectors, gradients.weight, rate, compared)
+            gradients = self.gathered  # those of the vectors are cleared
+        else:
+            self.optimise(vectors, gradients.vectors.div_(gradients.weight), sizes.vectors)
+            if self.unit:
+                spherise_(vectors.view(len(vectors), *self.tables.rotations.shape[1:3]).transpose(0, 1))
+            self.compared = self.in_precision_of_scores(self.compared)
+        self.move_relations(gradients, sizes, rotates)
 
     def step_on_rows(self, batch: Batch, sizes: StepSizes) -> None:
         """Learn from one batch and move, touching only the rows of entities it sees: as `gather` and `step` do."""
@@ -221,7 +233,6 @@ class Learner(Remembering):
             sums.zero_()
         if rotates:
             self.rotate_to(self.rotations.moved(self.tables, self.gathered, sizes))
-        self.compared = self.in_precision_of_scores(self.compared)
 
     def rotate_to(self, rotations: Float[Tensor, "directions segments width width"]) -> None:
         """Take new rotations."""
