@@ -76,8 +76,8 @@ SPACES: dict[type[OwnSettings], Space] = {
         "relation_weight": Choice((0.0, 0.0, 1.0, 4.0)),
         "regulariser_power": Choice((2.0, 2.25, 3.0)),
         "query_regularisation": Choice((1.0, 3.0, 9.0)),
-        "scale_regularisation": Choice((0.0, 0.0, 0.003, 0.03)),
-        "init_scale": Choice((1.0, 1.0, 0.001)),
+        "scale_regularisation": Choice((0.0, 0.0, 0.001, 0.01)),
+        "init_scale": Choice((1.0, 1.0, 1.0, 0.001)),
     },
     FitSettings: {
         "learning_rate": Range(0.02, 0.2),
