@@ -137,7 +137,8 @@ def read_job(folder: Path) -> Job | dict[str, Any]:
 
 def _job(sealed: Sealed, kind: str) -> Job | dict[str, Any]:
     about = parsed_json(sealed.read("job.json"), "job.json")
-    about.setdefault("tuning", None)  # in jobs before there were searches
+    usual = {"tuning": None} if kind == TRAINING else {}  # jobs from before there were searches have none
+    about = usual | about if isinstance(about, dict) else about
     check_entries(about, ABOUT[kind], "job.json")
     if kind == TABLE:
         return about
