@@ -9,10 +9,12 @@ from hypothesis import given, strategies as st
 from contrasts import small
 from laws import refused
 from learning import FEWER, SEEDS, close, problems
+from procrustes_kge.linalg import nearest_orthogonal
 from procrustes_kge.training import relation_prediction
 from procrustes_kge.training.contrastive import contrast
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.gradients import Gradients, add_gradients
+from procrustes_kge.training.learner import polar
 from procrustes_kge.training.relation_prediction import Pairs, against_directions
 from toys import graph_of, rotated_graph
 
@@ -143,3 +145,38 @@ def test_more_work_than_can_be_done_is_refused_before_it_begins():
     remedy = "try --segment 2 or --relation-weight 0"
     refused(lambda: contrast(graph, settings), setting="relation weight", seen="3,000 relations", remedy=remedy)
     contrast(graph_of(names[:3]), replace(settings, epochs=1, batch="full"))
+
+
+# On a GPU.
+
+
+def moved(pairs, maps, shifts):
+    """Return the same in float32 on a GPU."""
+    ends = (each.float().cuda() for each in (pairs.asked, pairs.answers))
+    pairs = Pairs(*ends, pairs.directions.cuda(), pairs.weights.float().cuda())
+    return pairs, maps.float().cuda(), shifts.float().cuda()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("precision", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.05)])
+@pytest.mark.parametrize("width", [2, 20])
+def test_a_gpu_finds_the_same_gradients_also_in_a_recorded_step(width, precision, tolerance):
+    sizes = (0, 500, 60, 10, width)
+    problem = drawn_pairs(*sizes, shifted=True)
+    exact, there = against_directions(*problem, torch.float64), moved(*problem)
+    against_directions(*there, precision)  # loads libraries
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        recorded = against_directions(*there, precision)
+    graph.replay()
+    for found in (against_directions(*there, precision), recorded):
+        for one, other in zip(exact, found, strict=True):
+            assert float((one - other.cpu()).norm() / one.norm()) < tolerance
+
+
+@pytest.mark.gpu
+def test_a_gpu_finds_rotations_of_pairs_in_closed_form():
+    matrices = torch.randn(1000, 2, 2, generator=torch.Generator().manual_seed(0))
+    exact = nearest_orthogonal(matrices.double())
+    assert float((polar(matrices.cuda()).cpu() - exact).norm(dim=(1, 2)).median()) < 1e-5
