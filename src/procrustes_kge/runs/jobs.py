@@ -137,7 +137,9 @@ def read_job(folder: Path) -> Job | dict[str, Any]:
 
 def _job(sealed: Sealed, kind: str) -> Job | dict[str, Any]:
     about = parsed_json(sealed.read("job.json"), "job.json")
-    usual = {"tuning": None} if kind == TRAINING else {}  # jobs from before there were searches have none
+    usual: dict[str, Any] = (
+        {"tuning": None} if kind == TRAINING else {}
+    )  # jobs from before there were searches have none
     about = usual | about if isinstance(about, dict) else about
     check_entries(about, ABOUT[kind], "job.json")
     if kind == TABLE:
