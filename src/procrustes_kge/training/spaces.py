@@ -29,10 +29,11 @@ class Choice:
 
     def near(self, value: Any, draw: random.Random) -> Any:
         """Return a neighbour of a value; of one that is not among these, any."""
-        if value not in self.values:
-            return draw.choice(self.values)
-        place = self.values.index(value)
-        return draw.choice(self.values[max(0, place - 1) : place] + self.values[place + 1 : place + 2])
+        different = tuple(dict.fromkeys(self.values))
+        if value not in different:
+            return draw.choice(different)
+        place = different.index(value)
+        return draw.choice(different[max(0, place - 1) : place] + different[place + 1 : place + 2])
 
 
 @dataclass(frozen=True)
