@@ -3,9 +3,9 @@
 python benchmarks/trials.py                              what is missing of 60 trials a graph, and 20 of Debian's
 python benchmarks/trials.py umls wn18rr --seconds 500    two graphs, for as long as that
 
-Vectors of 500 numbers in one group, trained with the softmax over all entities. The first two are those between
-which the recipe `accurate` chose by a rule; of the others, each setting is drawn on its own, the same ones for all graphs. Writes
-benchmarks/results/trials-GRAPH.json after every trial, and goes on where that ends.
+Vectors of 500 numbers in one group, trained with the softmax over all entities. The first two trials are those between
+which the recipe `accurate` chose by a rule; of the others, each setting is drawn on its own, the same ones for all
+graphs. Writes benchmarks/results/trials-GRAPH.json after every trial, and goes on where that ends.
 """
 
 from __future__ import annotations
