@@ -46,7 +46,7 @@ def carry_out(
     checkpoints = FolderCheckpoints(place, every, begin=lambda: write_job(job, place))
     try:
         with _saying_how_to_go_on(folder):
-            run = _learned(job, folder, checkpoints, TerminalWatcher(say))
+            run = _learned(job, folder, checkpoints, TerminalWatcher(say, ends))
             replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
             settings = run.settings or job.settings
             repeat = repeating_command(job.source, job.graph, job.recipe, settings, job.options)
@@ -71,7 +71,9 @@ def _learned(job: Job, folder: Path, checkpoints: FolderCheckpoints, watcher: Te
     """Train; a signal asks to stop, and weights that diverge are kept as they were last good."""
     interrupts.stop_first(checkpoints.stop)
     try:
-        return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints)
+        return learned_run(
+            job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints, bool(job.options.get("paths"))
+        )
     except DivergedError as error:
         remove(unfinished(folder))  # it would diverge again
         kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays

@@ -39,6 +39,7 @@ from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.words import either, unknown
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
+PATHS_SHARE = 0.4  # of the time, to mine and weigh paths and for what ranking takes longer with them
 WRAP_UP = 1.0  # seconds: the last line, and the end of the process
 
 verb = new_verb()
@@ -87,6 +88,9 @@ def train(
     valid: Annotated[float, typer.Option(help="Share of a single file set aside for validation.")] = 0.05,
     test: Annotated[float, typer.Option(help="Share of a single file set aside for testing.")] = 0.05,
     split_seed: Annotated[int, typer.Option(help="Random seed of that split, independent of --seed.")] = 0,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Use paths through the graph as evidence too: slower, often better.")
+    ] = False,
     grid: Grid = None,
     checkpoint_every: Every = None,
     anew: Annotated[
@@ -130,10 +134,12 @@ def train(
         say(f"  {note}")
     split = {"valid": (valid, 0.05), "test": (test, 0.05), "split_seed": (split_seed, 0)}
     options = reading | {name: value for name, (value, usual) in split.items() if value != usual}
-    options |= {"entities_only": entities_only or None, "grid": grid, "out": out, "max_unpacked": max_unpacked}
+    options |= {"entities_only": entities_only or None, "grid": grid, "out": out}
+    options |= {"max_unpacked": max_unpacked, "paths": paths or None}
     with warnings_as_notes(), locked(folder):
         _check_begun(folder, anew)
-        chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
+        for_epochs = seconds and seconds * (1 - PATHS_SHARE if paths else 1)
+        chosen, settings, planned = _choose(source, recipes, changes, for_epochs, size)
         if chosen != recipes[0]:
             say(f"  {recipes[0]} does not fit into the time here, so {chosen} is trained; a longer --time allows it")
         expected = None
@@ -144,8 +150,8 @@ def train(
             before = elapsed()
             expected = {"seconds": before + planned.seconds, "memory_mb": planned.memory / 1e6}
             say(f"{chosen}: {planned.describe(before)}")
-            if seconds is not None:
-                left = seconds - WRAP_UP - elapsed()
+            if for_epochs is not None:
+                left = for_epochs - WRAP_UP - elapsed()
                 if planned.seconds <= left:
                     settings = replace(settings, time=planned.for_epochs(left))
                 elif time is not None:

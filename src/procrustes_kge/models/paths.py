@@ -1,7 +1,7 @@
 """Paths through the training triples: which of them lead from an entity to which others, and what that is worth.
 
-A path of direction ρ is up to three steps, each a direction: `has_part` then `hypernym`. If a path leads from x to y, it
-is evidence that y answers the query (x, ρ). Only walks that meet no entity twice count.
+A path of direction ρ is up to three steps, each a direction: `has_part` then `hypernym`. If a path leads from x to y,
+it is evidence that y answers the query (x, ρ). Only walks that meet no entity twice count.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ class Paths:
         levels = self.levels
         roots = len(levels[0].offsets) - 1
         rows = torch.nonzero((directions >= 0) & (directions < roots)).flatten()
-        nodes, visited = directions[rows], (entities[rows],)
+        nodes = directions[rows]
+        visited: tuple[Tensor, ...] = (entities[rows],)
         walks = torch.ones_like(rows)  # one of how many
         for depth, level in enumerate(levels):
             came, which = numbered(level.offsets.diff()[nodes])

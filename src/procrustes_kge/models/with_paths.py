@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,7 +22,8 @@ from procrustes_kge.models.procrustes import Procrustes
 
 HALF = 2**16  # an id is carried as two numbers below this, which float32 holds exactly up to 4·10⁹ entities
 CARRIED = 3  # numbers that a query has more than that of the embedding
-QUERIES_AT_ONCE = 256  # of which each leads to at most a few thousand walks
+QUERIES_AT_ONCE = 128  # each has a thousand walks or two, rarely many thousands
+MOST_PATHS = 128  # of a direction
 
 Embedding = Procrustes | TrainedBaseline
 
@@ -69,14 +71,17 @@ class WithPaths(Answering):
 
     @property
     def kind(self) -> str:
+        """The name of the embedding's kind, and that paths stand beside it."""
         return f"{self.embedding.kind} with paths"
 
     @property
     def dim(self) -> int:
+        """The length of an entity's vector."""
         return self.embedding.dim
 
     @property
     def counts(self) -> dict[str, int]:
+        """How many of what it has, by nouns in the singular."""
         return {**self.embedding.counts, "path": len(self.paths)}
 
     @property
@@ -94,6 +99,17 @@ class WithPaths(Answering):
         """Return the same model on another device."""
         moved = {name: getattr(self, name).to(device) for name in ("embedding", "paths", "worth", "train")}
         return replace(self, **moved)
+
+    @classmethod
+    def of_tables(cls, embedding: Embedding, tables: Mapping[str, Tensor], train: Int[Tensor, "n 3"]) -> WithPaths:
+        """Return the model whose `evidence_tables` these are."""
+        paths = Paths(tables["asked"], tables["steps"], tables["weights"])
+        return cls(embedding, paths, tables["worth"], train)
+
+    def evidence_tables(self) -> dict[str, Tensor]:
+        """Return what is saved beside the embedding and the triples, by name."""
+        paths = self.paths
+        return {"asked": paths.asked, "steps": paths.steps, "weights": paths.weights, "worth": self.worth}
 
     def encode(self, graph: Graph | None = None) -> Any:
         """Return the tables of the embedding; what paths need is made once, and kept."""

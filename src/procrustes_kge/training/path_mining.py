@@ -108,9 +108,7 @@ def reverse(steps: Int[Tensor, "paths longest"], relations: int) -> Int[Tensor, 
     return torch.where(places >= 0, turned, NO_STEP)
 
 
-def _joined(
-    neighbours: Neighbours, triples: Int[Tensor, "n 3"], relations: int, longest: int
-) -> Int[Tensor, " found"]:
+def _joined(neighbours: Neighbours, triples: Int[Tensor, "n 3"], relations: int, longest: int) -> Int[Tensor, " found"]:
     """Return row and steps (from 1; 0: none) of every path found between the ends of the triples, as one number."""
     base, (heads, asked, tails) = 2 * relations + 1, triples.unbind(dim=1)
 

@@ -10,7 +10,6 @@ The loss is convex, and directions do not meet in it. Other training answers of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -26,7 +25,7 @@ PULL = 0.5  # λ: as much as half a query
 DOUBT = 5  # walks that led to no answer, added to those that were seen: what was seen twice is not certain
 STARTS_AT, FLOOR = 0.3, 1e-3  # of w⁰: several paths often say the same, so each begins with a part of what it says
 STEPS = 40  # of L-BFGS: the loss moves no more in the fourth digit
-QUERIES_AT_ONCE = 256
+QUERIES_AT_ONCE = 128
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,10 @@ class _Loss:
         self.strengths = strength(examples.found.counts)
         rows = examples.cells // examples.entities
         self.queries, sizes = rows.unique_consecutive(return_counts=True)
-        self.query_starts, self.of_query = starts(sizes), torch.arange(len(sizes), device=rows.device).repeat_interleave(sizes)
+        self.query_starts, self.of_query = (
+            starts(sizes),
+            torch.arange(len(sizes), device=rows.device).repeat_interleave(sizes),
+        )
         # By path as well, for the gradient: sums in a fixed order repeat on a GPU too.
         self.by_path = examples.found.paths.argsort(stable=True)
         self.path_starts = starts(torch.bincount(examples.found.paths, minlength=len(begin)))
