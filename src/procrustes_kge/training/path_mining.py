@@ -27,6 +27,7 @@ LEAST_FOUND = 2  # triples: what joins the ends of one alone may be chance
 STEPS_TIMED = 64  # entities, at random, at which the ways on from one step to the next are counted
 PAIRS_AT_ONCE = 2**15
 Entities = Int[Tensor, " n"]
+Gone = Int[Tensor, " m"]  # for each entity that is come to
 
 
 class Candidates(NamedTuple):
@@ -52,7 +53,7 @@ class Neighbours:
         self.directions, self.ends, self.generator = directions[order], ends[order], generator
         self.offsets = starts(torch.bincount(sources, minlength=len(graph.entities)))
 
-    def of(self, entities: Entities, most: int = NEIGHBOURS) -> tuple[Entities, Entities, Entities]:
+    def of(self, entities: Entities, most: int = NEIGHBOURS) -> tuple[Gone, Gone, Gone]:
         """Return (row, direction, neighbour) for the neighbours of each entity, at random if there are more."""
         first = self.offsets[entities]
         counts = self.offsets[entities + 1] - first
@@ -146,7 +147,7 @@ class _Meeting:
         self.keys, order = (rows * many + entities).sort(stable=True)
         self.steps, self.many = steps[order], many
 
-    def join(self, rows: Entities, entities: Entities) -> tuple[Entities, Entities]:
+    def join(self, rows: Entities, entities: Entities) -> tuple[Gone, Gone]:
         """Return, for walks that have come to such an entity, which of them and by which step they arrive."""
         keys = rows * self.many + entities
         first = torch.searchsorted(self.keys, keys)
