@@ -179,7 +179,7 @@ def test_a_direction_of_few_queries_chooses_as_all_do():
 )
 def test_odd_graphs_have_paths_or_none(graph):
     found = with_paths(embedding_of(graph), graph)
-    assert (found.about["valid"] is None) == (len(graph.valid) == 0)
+    assert (found.about["valid"] is None) == (len(graph.valid) == 0 or found.about["paths"] == 0)
     assert found.model.worth.isfinite().all()
     assert evaluate(found.model, replace(graph, test=graph.train)).mrr > 0
 

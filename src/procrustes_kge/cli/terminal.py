@@ -135,11 +135,11 @@ class TerminalWatcher(Watcher):
 
     def on_weighed(self, about: dict[str, Any]) -> None:
         """Print how many paths there are, and what they gain on validation."""
-        found, without = counted(about["paths"], "path"), "not tried: no validation triples"
+        gain = "no validation triples say what they are worth, so it is the usual" if about["worth"] else "none is used"
         if valid := about["valid"]:
-            without = f"valid MRR {figure(valid['without'])} without, {figure(valid['without'] + valid['gain'])} with"
-            without += "" if about["worth"] else ": no certain gain, so they are not used"
-        self.say(f"weighed {found} in {about['seconds']:.1f} s   {without}")
+            gain = f"valid MRR {figure(valid['without'])} without, {figure(valid['without'] + valid['gain'])} with"
+            gain += "" if about["worth"] else ": no certain gain, so they are not used"
+        self.say(f"weighed {counted(about['paths'], 'path')} in {about['seconds']:.1f} s   {gain}")
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:
         """Print the metrics of a split."""

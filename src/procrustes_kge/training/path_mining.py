@@ -19,8 +19,8 @@ from procrustes_kge.graphs.queries import LARGEST, both_queries
 from procrustes_kge.linalg import numbered, starts
 from procrustes_kge.models.paths import LONGEST, MOST_WALKS, NO_STEP
 
-TRIPLES_OF_RELATION = 500  # whose ends are joined
-TRIPLES_IN_ALL = 20_000
+TRIPLES_OF_RELATION, FEWEST_TRIPLES = 500, 20  # whose ends are joined
+TRIPLES_IN_ALL = 20_000  # or the fewest of each relation
 NEIGHBOURS = 64  # at random, that a walk goes on to from an entity with more
 TRIPLES_AT_ONCE = 256
 LEAST_FOUND = 2  # triples: what joins the ends of one alone may be chance
@@ -69,7 +69,7 @@ def mined(graph: Graph, edges: KnownAnswers, generator: torch.Generator) -> Cand
     relations = len(graph.relations)
     base = 2 * relations + 1
     longest = LONGEST if TRIPLES_AT_ONCE * base**LONGEST < LARGEST else 2  # what a number can say
-    triples = sampled(graph, min(TRIPLES_OF_RELATION, max(1, TRIPLES_IN_ALL // relations)), generator)
+    triples = sampled(graph, min(TRIPLES_OF_RELATION, max(FEWEST_TRIPLES, TRIPLES_IN_ALL // relations)), generator)
     neighbours = Neighbours(graph, generator)
     keys, counts = triples.new_zeros(0), triples.new_zeros(0)
     for some in triples.split(TRIPLES_AT_ONCE):

@@ -53,6 +53,8 @@ class Worth:
     ) -> Worth:
         """Try each worth on validation triples, as many as there is time for; without any, take the usual one."""
         directions = 2 * len(graph.relations)
+        if len(model.paths) == 0:
+            return cls(model.worth, {"valid": None, "worth": 0.0})
         most = max(FEWEST_TRIPLES, min(MOST_TRIPLES, SCORES_IN_ALL // (2 * len(graph.entities))))
         sample = valid[torch.randperm(len(valid), generator=generator)[:most]]
         spread = _spread(model, graph, sample if len(sample) else graph.train)

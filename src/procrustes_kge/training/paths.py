@@ -29,6 +29,7 @@ from procrustes_kge.training.path_worth import Worth
 PATHS_OF_DIRECTION = 64
 WALKS_OF_QUERY = 2000  # expected, along all paths of its direction
 TRIPLES_OF_RELATION, FEWEST_TRIPLES = 1000, 50  # that weights are learned from
+TRIPLES_IN_ALL = 200_000  # or the fewest of each relation
 WALKS_IN_ALL = 2**24  # expected, while weights are learned: fewer triples where walks are many
 WALKS_AT_ONCE = 2**21
 
@@ -99,8 +100,10 @@ class _Weighing:
         relations = len(graph.relations)
         self.edges, self.candidates, self.ends, self.triples = edges, candidates, ends, 0
         walks = torch.bincount(candidates.asked, candidates.walks, 2 * relations).view(2, -1).sum(dim=0)
-        fitting = int(WALKS_IN_ALL / max(float(walks.sum()), 1.0))
-        self.examples = sampled(graph, min(TRIPLES_OF_RELATION, max(FEWEST_TRIPLES, fitting)), generator)
+        fitting = min(
+            TRIPLES_OF_RELATION, TRIPLES_IN_ALL // relations, int(WALKS_IN_ALL / max(float(walks.sum()), 1.0))
+        )
+        self.examples = sampled(graph, max(FEWEST_TRIPLES, fitting), generator)
         counts = torch.bincount(self.examples[:, 1], minlength=relations)
         self.order = torch.bincount(graph.train[:, 1], minlength=relations).argsort(descending=True, stable=True)
         # Relations side by side, as many as have so many walks.
@@ -128,11 +131,11 @@ class _Weighing:
         self, ours: Candidates, triples: Int[Tensor, "n 3"], relations: int, device: torch.device
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return the paths among these that lead to an answer of the triples' queries, and their weights."""
-        self.triples += len(triples)
         queries = [each.to(device) for each in both_queries(triples, relations)]
         paths = Paths(ours.asked, ours.steps, torch.zeros(len(ours.asked))).to(device)
         if not len(paths) or not len(triples):
             return paths.asked[:0], paths.steps[:0], paths.weights[:0]
+        self.triples += len(triples)
         examples = Examples.of(paths, self.edges, *queries)
         confidences, hits = examples.confidences(len(paths))
         if not hits.any():
