@@ -29,7 +29,7 @@ TRIPLES_AT_ONCE = 250
 SCORES_AT_ONCE = 2**22
 # What paths may be worth, as multiples of how far the embedding's scores are spread. Beside scores that are log-odds
 # with a spread near one, weights that are log-odds too are worth about one.
-WORTHS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)
+WORTHS = (0.0, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0)
 USUAL_WORTH = 0.7  # where no validation triple says
 SHARED = 100  # queries: a direction with fewer takes its worth mostly from all
 CERTAIN = 1.0  # standard errors that the gain on validation has to reach, or paths are left out
