@@ -188,3 +188,27 @@ def test_without_time_there_are_no_paths():
     graph = families()
     found = with_paths(embedding_of(graph), graph, seconds=0)
     assert (found.about["paths"], found.about["worth"]) == (0, 0)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_gpu_weighs_the_same_paths_alike():
+    graph = families()
+    model, theirs = (with_paths(embedding_of(graph).to(device), graph).model for device in ("cpu", "cuda"))
+    assert theirs.worth.is_cuda
+    ours, tables = model.evidence_tables(), theirs.to("cpu").evidence_tables()
+    for name in ("asked", "steps"):
+        assert ours[name].equal(tables[name])
+    torch.testing.assert_close(ours["weights"], tables["weights"], atol=1e-2, rtol=1e-2)
+    head, _, tail = graph.test[0].tolist()
+    here, there = (each.reasons(head, GRANDPARENT, tail) for each in (model, theirs))
+    assert [reason.entities for reason in here] == [reason.entities for reason in there]
+    assert evaluate(theirs, graph).mrr == pytest.approx(evaluate(model, graph).mrr, abs=0.02)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
+def test_a_seed_repeats_on_a_gpu():
+    graph = families()
+    one, other = (with_paths(embedding_of(graph).to("cuda"), graph).model.evidence_tables() for _ in range(2))
+    assert all(table.equal(other[name]) for name, table in one.items())
