@@ -14,7 +14,7 @@ from procrustes_kge.models.paths import Paths
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.training.path_mining import expected_walks, inverse, mined, reverse
 from procrustes_kge.training.path_weights import PULL, Examples, first_weights, learned_weights
-from procrustes_kge.training.path_worth import WORTHS, best_worths
+from procrustes_kge.training.path_worth import WORTHS, best_worths, worths_that_gain
 from procrustes_kge.training.paths import with_paths
 from toys import graph_of, random_graph, random_graphs
 
@@ -164,6 +164,19 @@ def test_a_direction_of_few_queries_chooses_as_all_do():
     assert best_worths(ranks, asked, 3).tolist() == [5, 5, 5]
     ranks[:, 1:] = 0.4
     assert best_worths(ranks, asked, 3).tolist() == [0, 0, 0]
+
+
+def test_a_gain_within_its_error_is_no_gain():
+    generator, used = torch.Generator().manual_seed(0), 0
+    asked, half = torch.zeros(400, dtype=torch.int64), torch.arange(400) % 2
+    for _ in range(50):
+        noise = 0.05 * torch.randn(400, len(WORTHS), generator=generator, dtype=torch.float64)
+        used += bool(worths_that_gain(0.5 + noise, asked, half, 1)[0].any())
+        noise[:, 4] += 0.05
+        places, about = worths_that_gain(0.5 + noise, asked, half, 1)
+        assert places.tolist() == [4]
+        assert about["gain"] == pytest.approx(0.05, abs=0.02)
+    assert used < 50 * 0.3  # one standard error: about one in six
 
 
 @pytest.mark.parametrize(

@@ -67,20 +67,27 @@ class Worth:
                 break
             ranked.append(_reciprocal_ranks(model, graph, some, spread))
         ranks, asked = (torch.cat(each) for each in zip(*ranked, strict=True))
-        # What half of the triples chooses is measured on the other half: an honest figure, and a test of the gain.
-        half = torch.cat([torch.arange(len(each) // 2).repeat(2) % 2 for _, each in ranked])
-        gains = torch.cat([_chosen_gains(ranks, asked, half == one, half != one, directions) for one in (0, 1)])
-        error = float(gains.std()) / len(gains) ** 0.5 if len(gains) > 1 else float("inf")
-        certain = float(gains.mean()) > CERTAIN * error
-        places = best_worths(ranks, asked, directions) if certain else torch.zeros(directions, dtype=torch.int64)
-        found = {
-            "triples": len(sample),
-            "without": float(ranks[:, 0].mean()),
-            "gain": float(gains.mean()),
-            "error": error,
-        }
+        half = torch.cat([torch.arange(len(each) // 2).repeat(2) % 2 for _, each in ranked])  # both queries of a triple
+        places, found = worths_that_gain(ranks, asked, half, directions)
         worth = torch.tensor(WORTHS)[places]
         return cls((worth * spread).to(model.worth), {"valid": found, "worth": float(worth[asked].mean())})
+
+
+def worths_that_gain(
+    ranks: Float[Tensor, "queries worths"],
+    asked: Int[Tensor, " queries"],
+    half: Int[Tensor, " queries"],
+    directions: int,
+) -> tuple[Int[Tensor, " directions"], dict[str, float]]:
+    """Return the place of each direction's best worth, 0 for all where the gain is not certain; and the gain.
+
+    What half of the queries chooses is measured on the other half: an honest figure, and a test of the gain.
+    """
+    gains = torch.cat([_chosen_gains(ranks, asked, half == one, half != one, directions) for one in (0, 1)])
+    gain, error = float(gains.mean()), float(gains.std()) / len(gains) ** 0.5 if len(gains) > 1 else float("inf")
+    certain = gain > CERTAIN * error
+    places = best_worths(ranks, asked, directions) if certain else torch.zeros(directions, dtype=torch.int64)
+    return places, {"triples": len(asked) // 2, "without": float(ranks[:, 0].mean()), "gain": gain, "error": error}
 
 
 def best_worths(
@@ -112,7 +119,9 @@ def _spread(model: WithPaths, graph: Graph, triples: Int[Tensor, "n 3"]) -> floa
     embedding: LinkPredictor = model.embedding
     encoded = embedding.encode(graph)
     parts = zip(heads.split(20), relations.split(20), strict=True)
-    scores = torch.cat([embedding.scores(encoded, embedding.query(encoded, *some)).std(dim=1) for some in parts])
+    scores = torch.cat(
+        [embedding.scores(encoded, embedding.query(encoded, *some)).std(dim=1, correction=0) for some in parts]
+    )
     return float(scores.mean()) or 1.0
 
 
