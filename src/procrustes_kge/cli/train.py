@@ -138,7 +138,8 @@ def train(
     options |= {"max_unpacked": max_unpacked, "paths": paths or None}
     with warnings_as_notes(), locked(folder):
         _check_begun(folder, anew)
-        for_epochs = seconds and seconds * (1 - PATHS_SHARE if paths else 1)
+        share = 1 - PATHS_SHARE if paths else 1
+        for_epochs = seconds and seconds * share
         chosen, settings, planned = _choose(source, recipes, changes, for_epochs, size)
         if chosen != recipes[0]:
             say(f"  {recipes[0]} does not fit into the time here, so {chosen} is trained; a longer --time allows it")
@@ -155,7 +156,7 @@ def train(
                 if planned.seconds <= left:
                     settings = replace(settings, time=planned.for_epochs(left))
                 elif time is not None:
-                    raise InputError(_too_short(time, source, chosen, planned))
+                    raise InputError(_too_short(time, source, chosen, planned, share))
                 else:  # nobody asked for a minute
                     seconds = None
                     say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
@@ -200,10 +201,10 @@ def _paced(graph: Graph, settings: Settings) -> tuple[Settings, str]:
     return replace(settings, workers=workers), f": at most about {spoken_time(settings.epochs * epoch)}"
 
 
-def _too_short(time: str, graph: Graph, name: str, planned: Plan) -> str:
+def _too_short(time: str, graph: Graph, name: str, planned: Plan, share: float) -> str:
     """Return in a sentence how much time is needed."""
     takes = elapsed() + planned.seconds
-    enough, step = (takes + WRAP_UP) / AIM, 10 if takes > 10 else 1
+    enough, step = (takes + WRAP_UP) / AIM / share, 10 if takes > 10 else 1
     enough = ceil(enough / step) * step
     other = "" if name == FASTEST else f", or --recipe {FASTEST}"
     size = f"{planned.settings.dim:,} numbers"

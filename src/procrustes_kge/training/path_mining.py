@@ -7,6 +7,7 @@ Time and memory depend on the sample and on how many neighbours a walk may choos
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 import torch
@@ -23,6 +24,7 @@ TRIPLES_OF_RELATION, FEWEST_TRIPLES = 500, 20  # whose ends are joined
 TRIPLES_IN_ALL = 20_000  # or the fewest of each relation
 NEIGHBOURS = 64  # at random, that a walk goes on to from an entity with more
 TRIPLES_AT_ONCE = 256
+PATHS_OF_RELATION = 10_000
 LEAST_FOUND = 2  # triples: what joins the ends of one alone may be chance
 STEPS_TIMED = 64  # entities, at random, at which the ways on from one step to the next are counted
 PAIRS_AT_ONCE = 2**15
@@ -64,15 +66,22 @@ class Neighbours:
         return rows, self.directions[chosen], self.ends[chosen]
 
 
-def mined(graph: Graph, edges: KnownAnswers, generator: torch.Generator) -> Candidates:
-    """Return the paths that join the ends of a sample of each relation's triples, for both directions."""
+def mined(graph: Graph, edges: KnownAnswers, generator: torch.Generator, ends: float | None = None) -> Candidates:
+    """Return the paths that join the ends of a sample of each relation's triples, for both directions.
+
+    By `ends` on the clock the sample is as large as it can be: from all relations, some triples fewer.
+    """
     relations = len(graph.relations)
     base = 2 * relations + 1
     longest = LONGEST if TRIPLES_AT_ONCE * base**LONGEST < LARGEST else 2  # what a number can say
     triples = sampled(graph, min(TRIPLES_OF_RELATION, max(FEWEST_TRIPLES, TRIPLES_IN_ALL // relations)), generator)
-    neighbours = Neighbours(graph, generator)
+    triples = triples[torch.randperm(len(triples), generator=generator)]
+    neighbours, done = Neighbours(graph, generator), 0
     keys, counts = triples.new_zeros(0), triples.new_zeros(0)
     for some in triples.split(TRIPLES_AT_ONCE):
+        if done and ends is not None and time.perf_counter() > ends:
+            break
+        done += len(some)
         joined = _joined(neighbours, some, relations, longest)
         # A path counts once for a triple, however many walks there are.
         ours = joined.unique()
@@ -80,11 +89,22 @@ def mined(graph: Graph, edges: KnownAnswers, generator: torch.Generator) -> Cand
         keys, places = torch.cat([keys, ours]).unique(return_inverse=True)
         counts = torch.zeros_like(keys).index_add_(0, places, torch.cat([counts, torch.ones_like(ours)]))
     often = counts >= LEAST_FOUND
-    keys, counts = keys[often], counts[often]
+    keys, counts = _most_frequent(keys[often], counts[often], base)
     asked, steps = keys // base**LONGEST, torch.stack([keys // base**2 % base, keys // base % base, keys % base], 1) - 1
-    share = counts / torch.bincount(triples[:, 1], minlength=relations)[asked]
+    share = counts / torch.bincount(triples[:done, 1], minlength=relations)[asked]
     asked, steps = torch.cat([asked, asked + relations]), torch.cat([steps, reverse(steps, relations)])
     return Candidates(asked, steps, share.repeat(2), expected_walks(edges, asked, steps, relations, generator))
+
+
+def _most_frequent(
+    keys: Int[Tensor, " paths"], counts: Int[Tensor, " paths"], base: int
+) -> tuple[Int[Tensor, " some"], Int[Tensor, " some"]]:
+    """Return those of each relation's paths that joined most triples: a dense graph has millions."""
+    order = counts.argsort(descending=True, stable=True)
+    order = order[(keys[order] // base**LONGEST).argsort(stable=True)]
+    _, places = numbered(torch.bincount(keys // base**LONGEST))
+    some = order[places < PATHS_OF_RELATION]
+    return keys[some], counts[some]
 
 
 def sampled(graph: Graph, most: int, generator: torch.Generator) -> Int[Tensor, "n 3"]:

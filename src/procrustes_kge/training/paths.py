@@ -31,7 +31,8 @@ WALKS_OF_QUERY = 2000  # expected, along all paths of its direction
 TRIPLES_OF_RELATION, FEWEST_TRIPLES = 1000, 50  # that weights are learned from
 TRIPLES_IN_ALL = 200_000  # or the fewest of each relation
 WALKS_IN_ALL = 2**24  # expected, while weights are learned: fewer triples where walks are many
-WALKS_AT_ONCE = 2**21
+WALKS_AT_ONCE = 2**19
+PHASES = (0.25, 0.75, 1.0)  # of the time: until when paths are mined, weighed, and tried on validation
 
 Report = Callable[[int, int], None] | None  # called with how much is done, of how much
 
@@ -60,14 +61,14 @@ def with_paths(
     with torch.no_grad(), exact_products(), explain_out_of_memory(f"weighing paths of {graph.name}", "--device cpu"):
         device = embedding.table.device
         edges = KnownAnswers.of(graph, ("train",))
-        candidates = chosen(mined(graph, edges, generator))
-        ends = None if seconds is None else started + seconds
-        weighing = _Weighing(graph, edges.to(device), candidates, generator, ends)
+        first, second, last = (None if seconds is None else started + share * seconds for share in PHASES)
+        candidates = chosen(mined(graph, edges, generator, first))
+        weighing = _Weighing(graph, edges.to(device), candidates, generator, second)
         paths = weighing.paths(report)
         model = WithPaths(
             embedding, paths, torch.zeros(2 * len(graph.relations), device=device), graph.train.to(device)
         )
-        worth = Worth.of(model, graph, graph.valid if valid is None else valid, generator, ends)
+        worth = Worth.of(model, graph, graph.valid if valid is None else valid, generator, last)
     about = {"paths": len(paths), "candidates": len(candidates.asked), "triples": weighing.triples, **worth.about}
     model = replace(model, worth=worth.worth)
     return WithEvidence(model, {**about, "seconds": time.perf_counter() - started})
