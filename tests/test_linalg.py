@@ -7,6 +7,7 @@ import torch
 from hypothesis import assume, given, strategies as st
 from jaxtyping import TypeCheckError
 
+from laws import is_orthogonal
 from procrustes_kge.linalg import (
     bag_sum,
     completed,
@@ -14,7 +15,9 @@ from procrustes_kge.linalg import (
     cut,
     inverse_norms,
     nearest_orthogonal,
+    nearest_orthogonal_by_long_products,
     nearest_orthogonal_by_products,
+    nearest_orthogonal_of_pairs,
     principal_components,
     procrustes_step,
     run_sum,
@@ -155,6 +158,31 @@ def test_by_products_lengthens_nothing_beyond_one(generator, width, powers):
     assert lengths.max() <= 1 + 1e-4
     # Directions above 1e-4 of the whole have length one.
     assert (lengths > 1 - 1e-4).sum() >= sum(value > 3e-4 * sum(values) for value in values)
+
+
+@given(SEEDS, BATCHES, st.floats(-18, 18))
+def test_pairs_have_the_same_nearest_orthogonal_matrix_without_iteration(generator, batch, power):
+    matrices = 10**power * normal(*batch, 7, 2, 2, generator=generator)
+    close(nearest_orthogonal_of_pairs(matrices), nearest_orthogonal(matrices), 1e-8)
+    single = matrices.float()
+    close(nearest_orthogonal_of_pairs(single).double(), nearest_orthogonal(matrices), 1e-2)
+
+
+@given(SEEDS)
+def test_pairs_that_are_orthogonal_stay_as_they_are(generator):
+    rotations = random_orthogonal(2, generator, (20,))
+    close(nearest_orthogonal_of_pairs(1e-20 * rotations), rotations)
+    assert not nearest_orthogonal_of_pairs(torch.zeros(3, 2, 2)).any()
+
+
+@given(SEEDS, st.integers(2, 40), st.lists(st.floats(-10, 0), min_size=1, max_size=40))
+def test_long_products_are_exact_however_far_apart_singular_values_are(generator, width, powers):
+    matrices = with_singular_values([10**power for power in (powers * width)[:width]], generator)
+    rotation = nearest_orthogonal_by_long_products(matrices)
+    close(rotation, nearest_orthogonal(matrices), 1e-4)
+    together = nearest_orthogonal_by_long_products(torch.stack([matrices, 0 * matrices]))
+    close(together[0], rotation, 1e-12)
+    assert is_orthogonal(together)  # of nothing too, which products leave as it is
 
 
 def test_by_products_turns_nothing_by_nothing():

@@ -50,7 +50,7 @@ def test_a_baseline_may_have_paths(procrustes):
 
 
 def test_within_a_time_there_are_paths_too(procrustes):
-    procrustes("train", "ring.tsv", "--paths", "--time", "60s", "--device", "cpu", "--epochs", "2")
+    procrustes("train", "ring.tsv", "--paths", "--time", "60s", "--no-tune", "--device", "cpu", "--epochs", "2")
     assert isinstance(load_run("runs/ring").model, WithPaths)
 
 

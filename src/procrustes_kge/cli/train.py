@@ -36,6 +36,7 @@ from procrustes_kge.training.recipes import (
 )
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import NO_TIME
+from procrustes_kge.training.tuning import Tuning
 from procrustes_kge.words import either, unknown
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
@@ -65,6 +66,15 @@ def train(
     recipe_name: RecipeName = None,
     time: Annotated[
         str | None, typer.Option(help="Choose settings that finish in this time, such as 60s or 10m.")
+    ] = None,
+    tune: Annotated[
+        bool | None,
+        typer.Option(
+            help="Search for settings that suit the graph, in a part of the time.", show_default="with --time"
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Search with so many trials, however long it takes.", show_default=False)
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Choose settings that fit into this memory, such as 4GB.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to save the run in.", show_default="runs/NAME")] = None,
@@ -111,12 +121,15 @@ def train(
     """
     # Mistakes that do not depend on the graph are reported before it is read, or downloaded.
     grid_intensity(grid)
-    as_it_is = recipe_name is not None or changes.keys() & {"dim", "epochs"}  # what was asked for is not shortened
+    # What was asked for is not shortened.
+    named = recipe_name is not None or bool(changes.keys() & {"dim", "epochs"})
+    as_it_is = trials is not None or (named and not tune)
     every = interval(checkpoint_every)
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
     unpacked = int(parse_size(max_unpacked, "max-unpacked")) if max_unpacked is not None else None
     recipes = _recipes(changes.pop("model", None), recipe_name, changes)
+    _check_tuning(tune, trials, time, recipes[0])
     if recipes[0] not in OWN:
         _check_for_a_baseline(time or memory, entities_only)
     if out is not None:
@@ -143,24 +156,27 @@ def train(
         chosen, settings, planned = _choose(source, recipes, changes, for_epochs, size)
         if chosen != recipes[0]:
             say(f"  {recipes[0]} does not fit into the time here, so {chosen} is trained; a longer --time allows it")
-        expected = None
-        if planned is None:
+        tuning, expected = None, None
+        if planned is not None and for_epochs is not None and planned.seconds > for_epochs - WRAP_UP - elapsed():
+            say(f"{chosen}: {planned.describe(elapsed())}")
+            if time is not None:
+                raise InputError(_too_short(time, source, chosen, planned, share))
+            seconds = for_epochs = None  # nobody asked for a minute
+            say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
+        elif tune is not False and (tuning := _tuning(chosen, changes, for_epochs, trials, size)):
+            settings = recipe(chosen, source, **changes)
+            say(f"{chosen}: tuned on validation {tuning.describe()}")
+        elif planned is None:
             settings, paced = _paced(source, settings)
             say(f"{chosen}: {settings}{paced}")
         else:
             before = elapsed()
-            expected = {"seconds": before + planned.seconds, "memory_mb": planned.memory / 1e6}
             say(f"{chosen}: {planned.describe(before)}")
             if for_epochs is not None:
-                left = for_epochs - WRAP_UP - elapsed()
-                if planned.seconds <= left:
-                    settings = replace(settings, time=planned.for_epochs(left))
-                elif time is not None:
-                    raise InputError(_too_short(time, source, chosen, planned, share))
-                else:  # nobody asked for a minute
-                    seconds = None
-                    say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
-        job = Job(source, settings, chosen, graph, options, grid, not entities_only, expected)
+                settings = replace(settings, time=planned.for_epochs(for_epochs - WRAP_UP - before))
+        if planned is not None and tuning is None:
+            expected = {"seconds": elapsed() + planned.seconds, "memory_mb": planned.memory / 1e6}
+        job = Job(source, settings, chosen, graph, options, grid, not entities_only, expected, tuning)
         remove(unfinished(folder))
         if checkpoint_every is not None and every is not None:
             write_job(job, unfinished(folder))  # it can be resumed from the beginning on
@@ -225,6 +241,33 @@ def _recipe_name(model: str | None, name: str | None) -> str:
     if name is not None and name not in own:
         raise InputError(f"--model {model} has no recipe {name}; try --recipe {either(own)}, or leave --model out")
     return name or model
+
+
+def _check_tuning(tune: bool | None, trials: int | None, time: str | None, name: str) -> None:
+    """Refuse a search that is not asked for in one way, or for a recipe whose settings are the point of it."""
+    if trials is None and tune is not True:
+        return
+    if tune is False:
+        raise InputError("--trials is for a search, which --no-tune leaves out; leave one of them out")
+    if trials is not None:
+        if time is not None:
+            raise InputError("--trials and --time both say how long to search; leave one out")
+        Tuning(trials=trials)
+    if name.startswith("paper"):
+        raise InputError(f"the settings of {name} are the paper's, and not tuned; try --recipe {DEFAULT}")
+    if trials is None and name != DEFAULT:
+        raise InputError(f"{name} is not tuned within a time; give a number of trials, such as --trials 20")
+
+
+def _tuning(
+    name: str, changes: dict[str, Any], seconds: float | None, trials: int | None, memory: float | None
+) -> Tuning | None:
+    """Return the search that a recipe gets: by the clock, the default alone."""
+    if trials is not None:
+        return Tuning(tuple(changes), trials=trials, memory=memory)
+    if seconds is None or name != DEFAULT:
+        return None
+    return Tuning(tuple(changes), seconds=max(NO_TIME, seconds - WRAP_UP - elapsed()), memory=memory)
 
 
 def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.recipes import OwnSettings
+from procrustes_kge.training.recipes import OwnSettings, Settings
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ class Choice:
         4
         """
         return self.values[int(share * len(self.values))]
+
+    def near(self, value: Any, draw: random.Random) -> Any:
+        """Return a neighbour of a value; of one that is not among these, any."""
+        different = tuple(dict.fromkeys(self.values))
+        if value not in different:
+            return draw.choice(different)
+        place = different.index(value)
+        return draw.choice(different[max(0, place - 1) : place] + different[place + 1 : place + 2])
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,11 @@ class Range:
         """
         return float(f"{self.least * math.exp(share * math.log(self.most / self.least)):.3g}")
 
+    def near(self, value: float, draw: random.Random) -> float:
+        """Return a number up to a quarter of the way from one."""
+        place = math.log(max(value, self.least) / self.least) / math.log(self.most / self.least)
+        return self.at(min(1.0, max(0.0, place + draw.uniform(-0.25, 0.25))))
+
 
 Space = Mapping[str, Choice | Range]
 
@@ -52,12 +66,18 @@ SPACES: dict[type[OwnSettings], Space] = {
         "crowd": Choice((0.0, 0.5, 1.0)),
         "dropout": Choice((0.0, 0.1, 0.2, 0.3, 0.5)),
         "label_smoothing": Choice((0.0, 0.1, 0.2)),
-        "segment": Choice((2, 4, 10, 20, 50)),
+        "segment": Choice((2, 4, 10, 20)),
         "epochs": Choice((15, 30, 60)),
         "batch": Choice((256, 512, 1024, 2048, 4096)),
         "scale": Choice((True, False)),
         "translate": Choice((True, False)),
         "relations": Choice(("step", "positives")),
+        # Switched on in one trial of two or three: each costs time, or helps on some graphs alone.
+        "inverses": Choice((False, False, True)),
+        "relation_weight": Choice((0.0, 0.0, 1.0, 4.0)),
+        "regulariser_power": Choice((2.0, 2.25, 3.0)),
+        "query_regularisation": Choice((1.0, 3.0, 9.0)),
+        "scale_regularisation": Choice((0.0, 0.0, 0.001, 0.01)),
     },
     FitSettings: {
         "learning_rate": Range(0.02, 0.2),
@@ -66,3 +86,8 @@ SPACES: dict[type[OwnSettings], Space] = {
         "loss": Choice(("squared", "norm")),
     },
 }
+
+
+def space_of(settings: Settings) -> Space:
+    """Return what a search that starts from some settings may choose."""
+    return next((space for kind, space in SPACES.items() if isinstance(settings, kind)), {})
