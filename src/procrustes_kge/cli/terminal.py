@@ -129,11 +129,11 @@ class TerminalWatcher(Watcher):
             return learned(graph, settings, show, checkpoints)
 
     def weigh(self, model: Embedding, graph: Graph, seed: int) -> WithEvidence:
-        """Put paths as evidence beside a model, in half of the time that is left, with a bar."""
+        """Put paths as evidence beside a model, in most of the time that is left, with a bar."""
         columns = TextColumn("weighing paths"), BarColumn(), MofNCompleteColumn(), TextColumn("relations"), TimeLeft()
         with progress_bar(*columns) as bar:
             task = bar.add_task("", total=len(graph.relations))
-            seconds = None if self.ends is None else max(0.0, self.ends - elapsed()) / 2
+            seconds = None if self.ends is None else 0.7 * max(0.0, self.ends - elapsed())
             return with_paths(model, graph, None, seed, seconds, lambda done, _: bar.update(task, completed=done))
 
     def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
