@@ -10,17 +10,17 @@ pytest.importorskip("triton", reason="Triton is not installed; `make check` inst
 
 from contrasts import WAYS, is_sound, small
 from procrustes_kge import kernels
-from procrustes_kge.kernels import softmax
+from procrustes_kge.kernels import rows, softmax
 from procrustes_kge.kernels.adagrad import WIDEST_ROW, move_
 from procrustes_kge.kernels.polar import nearest_orthogonal_fused
 from procrustes_kge.kernels.softmax import against_all_fused, weigh_
-from procrustes_kge.layouts.batches import QueryBatches
-from procrustes_kge.linalg import nearest_orthogonal_by_products
+from procrustes_kge.layouts.batches import Batch, QueryBatches
+from procrustes_kge.linalg import nearest_orthogonal, nearest_orthogonal_by_products
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.training.contrastive import contrast
 from procrustes_kge.training.fused_gradients import add_gradients_fused
-from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients
+from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, weights_of
 from procrustes_kge.training.learner import Learner, StepSizes
 from procrustes_kge.training.objective import Answers, against_all, rounded
 from procrustes_kge.training.optimisers import Adagrad
@@ -75,6 +75,9 @@ def test_fused_polar_factors_are_those_by_products(width, shape, size, seed):
     # Directions of small singular values are lifted from where rounding matters.
     torch.testing.assert_close(found, wanted, rtol=0, atol=5e-4)
     assert not nearest_orthogonal_fused(torch.zeros_like(matrices)).any()
+    moved = wanted + 0.5 / width * torch.randn(wanted.shape, device=DEVICE, dtype=torch.float64).float()
+    exact = nearest_orthogonal(moved.double()).float()
+    torch.testing.assert_close(nearest_orthogonal_fused(size * moved), exact, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["held", "twice"])
@@ -129,6 +132,23 @@ def test_all_entities_are_compared_with_as_plainly(smoothing):
             torch.testing.assert_close(one, other, rtol=0.05, atol=0.05)
 
 
+@settings(max_examples=15, deadline=None)
+@given(sizes=st.lists(st.integers(0, 3000), min_size=1, max_size=40), crowd=st.sampled_from([0.0, 0.5, 1.0]))
+def test_rows_weigh_what_they_weigh_plainly(sizes, crowd):
+    counts = torch.tensor(sizes, device=DEVICE)
+    sums = tuple(torch.tensor(each, device=DEVICE) for each in (0.0, 2.0, 5.0))
+    batch = Batch(counts, counts[:1], counts, counts, counts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "AT_ONCE", 16)
+        weights, mass, ends = rows.weigh_rows(counts, crowd, sums)
+    wanted = weights_of(batch, crowd, torch.float32)
+    for one, other in zip((weights, mass), wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=0)
+    assert ends.equal(counts.cumsum(0))
+    for found, before in zip(sums, (0, 2, 5), strict=True):
+        torch.testing.assert_close(found, before + wanted[1].sum(), rtol=1e-4, atol=1e-4)
+
+
 def drawn_tables(directions, segments, width, entities, translate=True, scale=True):
     generator = torch.Generator().manual_seed(1)
     sides = torch.randn(2, directions, segments, width, generator=generator).to(DEVICE)
@@ -157,7 +177,8 @@ def test_fused_queries_have_the_gradients_of_queries(changes, width):
     (batch,) = QueryBatches.of(graph.train.to(DEVICE), 30, 3).epoch(2**13, torch.Generator(DEVICE).manual_seed(0))
     asked, sums, compared = [], [], torch.zeros(32, -(-2 * width // 8) * 8, device=DEVICE)
 
-    def against(queries, table, batch, weights, pull):
+    def against(queries, table, batch, weights, ends, pull):
+        assert ends is None or ends.equal(batch.counts.cumsum(0))
         asked.append(queries.float())
         pull.add_(1)
         generator = torch.Generator().manual_seed(2)

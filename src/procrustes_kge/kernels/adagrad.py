@@ -30,7 +30,6 @@ def move_(
     rows, dim = values.shape
     wide = min(WIDEST_ROW, triton.next_power_of_2(dim))
     high = AT_ONCE // wide
-    rate = rate.clone()  # out of a larger tensor it would not be aligned, and need a kernel of its own
     with torch.cuda.device_of(values):
         _move[(triton.cdiv(rows, high), triton.cdiv(dim, wide))](
             *(values, square, gradient, values if rounded is None else rounded, values if held is None else held),
@@ -44,7 +43,8 @@ def move_(
         )
 
 
-@triton.jit
+# A rate out of a larger tensor is not aligned, and would need a kernel of its own.
+@triton.jit(do_not_specialize_on_alignment=["rate"])
 def _move(
     values, square, gradient, rounded, held, weight, rate, decay, rows,
     DIM: tl.constexpr, STRIDE: tl.constexpr, HOLDS: tl.constexpr, CLEARS: tl.constexpr,

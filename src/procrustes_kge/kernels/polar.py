@@ -14,6 +14,8 @@ from torch import Tensor
 
 from procrustes_kge.linalg import LIFT, LIFTS, POLISH, POLISHES
 
+NEAR = 0.5  # ‖QᵀQ − I‖ up to which the singular values of Q, all within (0.7, 1.3), are polished at once
+
 
 def nearest_orthogonal_fused(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
     """Return nearly the same Q as `linalg.nearest_orthogonal`: good for a step of training."""
@@ -26,7 +28,8 @@ def nearest_orthogonal_fused(matrices: Float[Tensor, "*batch d d"]) -> Float[Ten
             WIDE=max(16, triton.next_power_of_2(width)),
             LIFTS=LIFTS,
             POLISHES=POLISHES,
-            num_warps=2,
+            NEAR=NEAR,
+            num_warps=2 if width <= 32 else 4,
         )
     return found
 
@@ -55,11 +58,20 @@ def _orthogonal(
 @triton.jit
 def _polar(
     matrices, found, lift_a, lift_b, lift_c, polish_a, polish_b, polish_c, tiny,
-    WIDTH: tl.constexpr, WIDE: tl.constexpr, LIFTS: tl.constexpr, POLISHES: tl.constexpr,
+    WIDTH: tl.constexpr, WIDE: tl.constexpr, LIFTS: tl.constexpr, POLISHES: tl.constexpr, NEAR: tl.constexpr,
 ):  # fmt: skip
     columns = tl.arange(0, WIDE)
     square = (columns < WIDTH)[:, None] & (columns < WIDTH)[None, :]
     inside = tl.program_id(0).to(tl.int64) * WIDTH * WIDTH + columns[:, None] * WIDTH + columns[None, :]
     matrix = tl.load(matrices + inside, mask=square, other=0.0)
-    rotation = _orthogonal(matrix, lift_a, lift_b, lift_c, polish_a, polish_b, polish_c, tiny, LIFTS, POLISHES)
+    # A rotation that a step has moved a little is nearly orthogonal, and needs no lifting.
+    size = tl.sqrt(tl.sum(tl.sum(matrix * matrix, axis=1), axis=0) / WIDTH)
+    rotation = matrix / tl.maximum(size, tiny)
+    gram = tl.dot(tl.trans(rotation), rotation, input_precision="tf32x3")
+    apart = gram - tl.where((columns[:, None] == columns[None, :]) & square, 1.0, 0.0)
+    if tl.sum(tl.sum(apart * apart, axis=1), axis=0) < NEAR * NEAR:
+        for _ in range(POLISHES):
+            rotation = _polynomial(rotation, polish_a, polish_b, polish_c)
+    else:
+        rotation = _orthogonal(matrix, lift_a, lift_b, lift_c, polish_a, polish_b, polish_c, tiny, LIFTS, POLISHES)
     tl.store(found + inside, rotation, mask=square)

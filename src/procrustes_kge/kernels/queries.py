@@ -119,7 +119,7 @@ def _part(
     return own, rotation, row, place, real, own_at, side_at, rotation_at
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["asked", "tiles"])
 def _ask(
     vectors, asked, tiles, rotations, translations, scales, kept, queries, eights, lift,
     SEGMENTS: tl.constexpr, WIDTH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
@@ -144,7 +144,7 @@ def _ask(
         tl.store(there + more, tl.zeros((TALL, 8), tl.bfloat16), mask=more < columns)
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["asked", "tiles"])
 def _pull(
     vectors, asked, tiles, rotations, translations, scales, kept, gradient, masses,
     of_vectors, of_rotations, of_translations, of_scales, lift, decay, beyond,

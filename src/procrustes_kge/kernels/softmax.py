@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 WIDEST_HELD = 2**14  # scores that a program keeps in registers
-AT_ONCE = 2**12  # of longer rows
+AT_ONCE = 2**13  # of longer rows
 ANSWERS_AT_ONCE = 128
 
 
@@ -28,6 +28,7 @@ def against_all_fused(
     pull: Float[Tensor, "n d"],
     label_smoothing: float = 0.0,
     overwrites: bool = False,
+    ends: Int[Tensor, " rows"] | None = None,
 ) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
     """Return the loss of each row and the gradient of the queries; add that of the entities to `pull`, or write it.
 
@@ -36,7 +37,7 @@ def against_all_fused(
     """
     entities, dim = pull.shape
     scores = queries @ table.T
-    losses = weigh_(scores, answers, counts, weights, entities, label_smoothing)
+    losses = weigh_(scores, answers, counts, weights, entities, label_smoothing, ends)
     gradient = multiply(scores, table[:, :dim], pull.new_empty(len(queries), dim))
     multiply(scores.T[:entities], queries[:, :dim], pull, adds=not overwrites)
     return losses, gradient
@@ -59,6 +60,7 @@ def weigh_(
     weights: Float[Tensor, " rows"],
     entities: int,
     label_smoothing: float = 0.0,
+    ends: Int[Tensor, " rows"] | None = None,
 ) -> Float[Tensor, " rows"]:
     """Replace scores by the gradient of −v Σ log p(answer), v the weight of a row; return that loss of each row.
 
@@ -70,17 +72,18 @@ def weigh_(
     wide = triton.next_power_of_2(columns) if held else AT_ONCE
     with torch.cuda.device_of(scores):  # Triton launches on the current device
         _weigh[(rows,)](
-            *(scores, answers, counts.cumsum(0), counts, weights, chances, losses),
+            *(scores, answers, counts.cumsum(0) if ends is None else ends, counts, weights, chances, losses),
             *(entities, columns // 8, label_smoothing),
             WIDE=wide,
             HELD=held,
             FEW=ANSWERS_AT_ONCE,
-            num_warps=min(16, max(4, wide // (1024 if held else 512))),
+            num_warps=min(16, max(4, wide // 512)),
+            maxnreg=64,  # so that two programs share a processor: one waits for memory while the other computes
         )
     return losses
 
 
-@triton.jit
+@triton.jit(do_not_specialize_on_alignment=["answers", "counts"])
 def _weigh(
     scores, answers, ends, counts, weights, chances, losses, entities, eights, smoothing,
     WIDE: tl.constexpr, HELD: tl.constexpr, FEW: tl.constexpr,
@@ -93,7 +96,8 @@ def _weigh(
         held = tl.load(scores + column, mask=column < columns, other=0.0).to(tl.float32)
         held = tl.where(column < entities, held, float("-inf"))
         top = tl.max(held, axis=0)
-        total = tl.sum(tl.exp(held - top), axis=0)
+        held = tl.exp(held - top)
+        total = tl.sum(held, axis=0)
     else:
         tops, sums = tl.full((WIDE,), -3e38, tl.float32), tl.zeros((WIDE,), tl.float32)
         for start in range(0, columns, WIDE):
@@ -118,12 +122,12 @@ def _weigh(
     tl.debug_barrier()  # scores of answers have been read; from here on they are written
     mass, even = weight * many, smoothing / entities
     if HELD:
-        slope = tl.where(column < entities, mass * (tl.exp(held - top) - even), 0.0)
+        slope = tl.where(column < entities, held * (mass / total) - mass * even, 0.0)
         tl.store(scores + column, slope.to(tl.bfloat16), mask=column < columns)
     else:
         for start in range(0, columns, WIDE):
             score = tl.load(scores + start + column, mask=start + column < columns, other=0.0).to(tl.float32)
-            slope = tl.where(start + column < entities, mass * (tl.exp(score - top) - even), 0.0)
+            slope = tl.where(start + column < entities, mass * tl.exp(score - top) - mass * even, 0.0)
             tl.store(scores + start + column, slope.to(tl.bfloat16), mask=start + column < columns)
     tl.debug_barrier()
     for start in range(0, count, FEW):

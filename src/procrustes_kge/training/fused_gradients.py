@@ -14,10 +14,9 @@ from procrustes_kge.training.gradients import (
     Objective,
     Tables,
     add_covariances,
+    add_losses,
     add_of_directions,
-    count,
     hold,
-    weights_of,
 )
 
 NARROWEST = 8  # numbers in a segment: a product of narrower ones is mostly padding
@@ -39,16 +38,17 @@ def add_gradients_fused(
 ) -> None:
     """Add the gradients of a batch to sums, as `add_gradients` does."""
     from procrustes_kge.kernels.queries import FusedQueries, QueryGradients
+    from procrustes_kge.kernels.rows import weigh_rows
 
     vectors, keep, kept = tables.vectors, 1 - objective.dropout, None
-    weights, mass = weights_of(batch, objective.crowd, vectors.dtype)
+    weights, mass, ends = weigh_rows(batch.counts, objective.crowd, into.weights)
     if objective.dropout:
         kept = vectors.new_empty(len(batch.asked), vectors.shape[1], dtype=torch.uint8)
         kept.bernoulli_(keep, generator=generator)
     queries = FusedQueries(
         vectors, tables.rotations, tables.translations, tables.scales, batch.asked, batch.tiles, kept, keep
     )
-    losses, gradient = against(queries.rounded(compared.shape[1]), compared, batch, weights, into.vectors)
+    losses, gradient = against(queries.rounded(compared.shape[1]), compared, batch, weights, ends, into.vectors)
     rotations = None if objective.positives else into.rotations
     sums = QueryGradients(into.vectors, rotations, into.translations, into.scales)
     queries.pull_(gradient, mass, objective.query_decay, objective.power, sums)
@@ -57,4 +57,4 @@ def add_gradients_fused(
         add_covariances(into.rotations, tables, batch)
     if objective.relation_weight:
         add_of_directions(into, tables, batch, objective.relation_weight * weights, objective.positives, compared.dtype)
-    count(into, batch, losses, mass)
+    add_losses(into, batch, losses)

@@ -26,9 +26,9 @@ from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_al
 from procrustes_kge.training.relation_prediction import Pairs, against_directions
 from procrustes_kge.training.state import Remembering
 
-# Given queries in bfloat16, padded as the table is, and what answers weigh: losses, and the gradient of the queries. It
-# adds that of the entities.
-AgainstAll = Callable[[Tensor, Tensor, Batch, Tensor, Tensor], tuple[Tensor, Tensor]]
+# Given queries in bfloat16, padded as the table is, what answers weigh, and where those of a row end (or None): losses,
+# and the gradient of the queries. That of the entities is added.
+AgainstAll = Callable[[Tensor, Tensor, Batch, Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -114,6 +114,11 @@ class Gradients(Remembering):
         return [sums for sums in every if sums is not None]
 
     @property
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What the answers weigh that sums come from."""
+        return self.weight, self.rotations_weight, self.losses_weight
+
+    @property
     def of_several(self) -> list[Tensor]:
         """The sums that may run on."""
         return [self.rotations, self.rotations_weight, self.losses, self.losses_weight]
@@ -148,7 +153,7 @@ def add_gradients(
     if against is None:
         losses, gradient = _contrasted(dropped, compared, batch, weights, into.vectors, objective, draw)
     else:
-        losses, gradient = against(rounded(dropped), compared, batch, weights, into.vectors)
+        losses, gradient = against(rounded(dropped), compared, batch, weights, None, into.vectors)
     gradient = gradient if kept is None else gradient.mul_(kept)
     width, power = rotations.shape[-1], objective.power
     if objective.decay:
@@ -169,7 +174,10 @@ def add_gradients(
     into.vectors.index_add_(0, batch.asked, moved.transpose(1, 2).reshape(len(batch.asked), -1))
     if objective.relation_weight:
         add_of_directions(into, tables, batch, objective.relation_weight * weights, objective.positives, compared.dtype)
-    count(into, batch, losses, mass)
+    add_losses(into, batch, losses)
+    weight = mass.sum()
+    for sums in into.weights:
+        sums.add_(weight)
 
 
 def weights_of(batch: Batch, crowd: float, dtype: torch.dtype) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
@@ -204,12 +212,9 @@ def hold(
         into.scales.addcmul_(lengths, (power * objective.scale_regularisation * held)[:, None, None])
 
 
-def count(into: Gradients, batch: Batch, losses: Float[Tensor, " rows"], mass: Float[Tensor, " rows"]) -> None:
-    """Add the losses of a batch, and what its answers weigh."""
+def add_losses(into: Gradients, batch: Batch, losses: Float[Tensor, " rows"]) -> None:
+    """Add the losses of a batch by direction."""
     into.losses.index_add_(0, batch.tiles, losses.view(len(batch.tiles), -1).sum(dim=1))
-    weight = mass.sum()
-    for sums in (into.weight, into.rotations_weight, into.losses_weight):
-        sums.add_(weight)
 
 
 def outward(rows: Float[Tensor, "rows d"], width: int, power: float) -> Float[Tensor, "rows d"]:

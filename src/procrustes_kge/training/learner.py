@@ -204,14 +204,16 @@ class Learner(Remembering):
         self.begun = True
 
     def against_all(
-        self, queries: Tensor, table: Tensor, batch: Batch, weights: Tensor, pull: Tensor
+        self, queries: Tensor, table: Tensor, batch: Batch, weights: Tensor, ends: Tensor | None, pull: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Compare queries with all entities, by a kernel."""
         from procrustes_kge.kernels.softmax import against_all_fused
 
         smoothing = self.objective.label_smoothing
         return against_all_fused(
-            queries, table, batch.answers, batch.counts, weights, pull, smoothing, overwrites=not self.begun
+            *(queries, table, batch.answers, batch.counts, weights, pull, smoothing),
+            overwrites=not self.begun,
+            ends=ends,
         )
 
     def step(self, sizes: StepSizes) -> None:
@@ -236,29 +238,39 @@ class Learner(Remembering):
         vectors, gradients = self.tables.vectors, self.gradients
         self.begun = False
         if self.moves_at_once and isinstance(self.optimise, Adagrad):
-            self.move_vectors(self.optimise, sizes.vectors)
-            gradients = self.gathered  # those of the vectors are cleared
+            self.move_at_once(
+                *(vectors, self.optimise, gradients.vectors, gradients.weight, sizes.vectors),
+                rounded_too=None if self.compared is vectors else self.compared,
+                held=gradients.held,
+                clears=not self.compares_at_once,
+            )
+            if gradients.held is not None:
+                gradients.held.zero_()
         else:
             self.optimise(vectors, gradients.vectors.div_(gradients.weight), sizes.vectors)
             if self.unit:
                 spherise_(vectors.view(len(vectors), *self.tables.rotations.shape[1:3]).transpose(0, 1))
             self.compared = self.in_precision_of_scores(self.compared)
+            gradients.vectors.zero_()
         self.move_relations(gradients, sizes, rotates)
 
-    def move_vectors(self, optimise: Adagrad, rate: float | Tensor) -> None:
-        """Move the vectors by a kernel."""
+    def move_at_once(
+        self,
+        table: Tensor,
+        optimise: Adagrad,
+        gradient: Tensor,
+        weight: Tensor,
+        rate: float | Tensor,
+        rounded_too: Tensor | None = None,
+        held: Tensor | None = None,
+        clears: bool = True,
+    ) -> None:
+        """Move a table by a kernel, which clears the gradient."""
         from procrustes_kge.kernels.adagrad import move_
 
-        vectors, gradients = self.tables.vectors, self.gradients
-        rate = rate if isinstance(rate, Tensor) else vectors.new_full((), rate)
-        rounded_too = None if self.compared is vectors else self.compared
-        move_(
-            *(vectors, optimise.square, gradients.vectors, gradients.weight, rate, rounded_too),
-            *(gradients.held, self.objective.decay),
-            clears=not self.compares_at_once,
-        )
-        if gradients.held is not None:
-            gradients.held.zero_()
+        rate = rate if isinstance(rate, Tensor) else table.new_full((), rate)
+        values, square, slope = (each.view(len(each), -1) for each in (table, optimise.square, gradient))
+        move_(values, square, slope, weight, rate, rounded_too, held, self.objective.decay, clears)
 
     def step_on_rows(self, batch: Batch, sizes: StepSizes) -> None:
         """Learn from one batch and move, touching only the rows of entities it sees: as `gather` and `step` do."""
@@ -278,9 +290,13 @@ class Learner(Remembering):
     def move_relations(self, gradients: Gradients, sizes: StepSizes, rotates: bool) -> None:
         """Move scales and translations at every step, rotations at some; clear the gradients."""
         for name, optimise in self.optimise_sides.items():
-            optimise(getattr(self.tables, name), getattr(gradients, name).div_(gradients.weight), sizes.vectors)
-        for sums in gradients.of_a_step:
-            sums.zero_()
+            table, gradient = getattr(self.tables, name), getattr(gradients, name)
+            if self.fuses:
+                self.move_at_once(table, optimise, gradient, gradients.weight, sizes.vectors)
+            else:
+                optimise(table, gradient.div_(gradients.weight), sizes.vectors)
+                gradient.zero_()
+        gradients.weight.zero_()
         if rotates:
             self.rotate_to(self.rotations.moved(self.tables, self.gathered, sizes))
 
