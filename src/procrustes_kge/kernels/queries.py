@@ -44,7 +44,7 @@ class FusedQueries:
         """Return the queries after dropout in bfloat16, padded with zeros to a multiple of eight."""
         queries = self.vectors.new_empty(len(self.asked), columns, dtype=torch.bfloat16)
         with torch.cuda.device_of(queries):  # Triton launches on the current device
-            _ask[self.grid](*self.tensors, queries, columns // 8, 1 / self.keep, **self.shape)
+            _ask[self.grid](*self.tensors, queries, self.grid[0], columns // 8, 1 / self.keep, **self.shape)
         return queries
 
     def pull_(
@@ -63,7 +63,7 @@ class FusedQueries:
         sums = (spare if each is None else each for each in into)
         with torch.cuda.device_of(gradient):
             _pull[self.grid](
-                *(*self.tensors, gradient, mass, *sums, 1 / self.keep, float(decay), float(power) - 2.0),
+                *(*self.tensors, gradient, mass, *sums, self.grid[0], 1 / self.keep, float(decay), float(power) - 2.0),
                 **self.shape,
                 ROTATES=into.rotations is not None,
                 DECAYS=decay > 0,
@@ -86,10 +86,9 @@ class FusedQueries:
     @property
     def shape(self) -> dict[str, Any]:
         """What both kernels are compiled for."""
-        _, segments, width, _ = self.rotations.shape
+        width = self.rotations.shape[-1]
         wide = max(16, triton.next_power_of_2(width))
         return {
-            "SEGMENTS": segments,
             "WIDTH": width,
             "WIDE": wide,
             "TALL": len(self.asked) // len(self.tiles),
@@ -102,8 +101,8 @@ class FusedQueries:
 
 @triton.jit
 def _part(
-    vectors, asked, tiles, rotations,
-    SEGMENTS: tl.constexpr, WIDTH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
+    vectors, asked, tiles, rotations, segments,
+    WIDTH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
 ):  # fmt: skip
     """Return a segment of the entities of a tile, the rotation of its direction, and where all these are."""
     segment, tile, columns = tl.program_id(0), tl.program_id(1), tl.arange(0, WIDE)
@@ -111,9 +110,9 @@ def _part(
     direction = tl.load(tiles + tile).to(tl.int64)
     row = tile.to(tl.int64) * TALL + tl.arange(0, TALL)
     entity = tl.load(asked + row).to(tl.int64)
-    own_at = entity[:, None] * (SEGMENTS * WIDTH) + place[None, :]
+    own_at = entity[:, None] * (segments * WIDTH) + place[None, :]
     own = tl.load(vectors + own_at, mask=real[None, :], other=0.0)
-    side_at = (direction * SEGMENTS + segment) * WIDTH + columns
+    side_at = (direction * segments + segment) * WIDTH + columns
     rotation_at = side_at[:, None] * WIDTH + columns[None, :]
     rotation = tl.load(rotations + rotation_at, mask=real[:, None] & real[None, :], other=0.0)
     return own, rotation, row, place, real, own_at, side_at, rotation_at
@@ -121,12 +120,12 @@ def _part(
 
 @triton.jit(do_not_specialize_on_alignment=["asked", "tiles"])
 def _ask(
-    vectors, asked, tiles, rotations, translations, scales, kept, queries, eights, lift,
-    SEGMENTS: tl.constexpr, WIDTH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
+    vectors, asked, tiles, rotations, translations, scales, kept, queries, segments, eights, lift,
+    WIDTH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
     TRANSLATES: tl.constexpr, SCALES: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
     own, rotation, row, place, real, _own_at, side_at, _rotation_at = _part(
-        vectors, asked, tiles, rotations, SEGMENTS, WIDTH, WIDE, TALL
+        vectors, asked, tiles, rotations, segments, WIDTH, WIDE, TALL
     )
     query = tl.dot(own, rotation, input_precision="tf32x3")
     if SCALES:
@@ -134,28 +133,28 @@ def _ask(
     if TRANSLATES:
         query += tl.load(translations + side_at, mask=real, other=0.0)[None, :]
     if DROPS:
-        chosen = kept + row[:, None] * (SEGMENTS * WIDTH) + place[None, :]
+        chosen = kept + row[:, None] * (segments * WIDTH) + place[None, :]
         query *= lift * tl.load(chosen, mask=real[None, :], other=0).to(tl.float32)
     columns = eights * 8  # so that the compiler knows: it then writes several numbers at a time
     there = queries + row[:, None] * columns
     tl.store(there + place[None, :], query.to(tl.bfloat16), mask=real[None, :])
-    if tl.program_id(0) == SEGMENTS - 1:
-        more = SEGMENTS * WIDTH + tl.arange(0, 8)[None, :]
+    if tl.program_id(0) == segments - 1:
+        more = segments * WIDTH + tl.arange(0, 8)[None, :]
         tl.store(there + more, tl.zeros((TALL, 8), tl.bfloat16), mask=more < columns)
 
 
 @triton.jit(do_not_specialize_on_alignment=["asked", "tiles"])
 def _pull(
     vectors, asked, tiles, rotations, translations, scales, kept, gradient, masses,
-    of_vectors, of_rotations, of_translations, of_scales, lift, decay, beyond,
-    SEGMENTS: tl.constexpr, WIDTH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
+    of_vectors, of_rotations, of_translations, of_scales, segments, lift, decay, beyond,
+    WIDTH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
     TRANSLATES: tl.constexpr, SCALES: tl.constexpr, DROPS: tl.constexpr, ROTATES: tl.constexpr,
     DECAYS: tl.constexpr, SQUARES: tl.constexpr, TINY: tl.constexpr,
 ):  # fmt: skip
     own, rotation, row, place, real, own_at, side_at, rotation_at = _part(
-        vectors, asked, tiles, rotations, SEGMENTS, WIDTH, WIDE, TALL
+        vectors, asked, tiles, rotations, segments, WIDTH, WIDE, TALL
     )
-    inside = row[:, None] * (SEGMENTS * WIDTH) + place[None, :]
+    inside = row[:, None] * (segments * WIDTH) + place[None, :]
     slope = tl.load(gradient + inside, mask=real[None, :], other=0.0)
     mass = tl.load(masses + row)
     if DROPS:
