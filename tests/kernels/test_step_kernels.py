@@ -77,7 +77,7 @@ def test_fused_polar_factors_are_those_by_products(width, shape, size, seed):
     assert not nearest_orthogonal_fused(torch.zeros_like(matrices)).any()
     moved = wanted + 0.5 / width * torch.randn(wanted.shape, device=DEVICE, dtype=torch.float64).float()
     exact = nearest_orthogonal(moved.double()).float()
-    torch.testing.assert_close(nearest_orthogonal_fused(size * moved), exact, rtol=0, atol=1e-5)
+    torch.testing.assert_close(nearest_orthogonal_fused(size * moved), exact, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["held", "twice"])
@@ -259,7 +259,7 @@ def test_kernels_find_planted_rotations(way):
 def test_kernels_repeat_to_the_last_bit_where_they_are_to(way, monkeypatch):
     graph = rotated_graph()
     chosen = replace(small(way, batch=32, epochs=4, dim=48, groups=2), device="cuda", deterministic=True)
-    model = contrast(graph, chosen)
-    assert same(model, contrast(graph, chosen))
+    model = contrast(graph, chosen).to("cpu")
+    assert same(model, contrast(graph, chosen).to("cpu"))
     monkeypatch.setattr(RecordedStep, "record", lambda self, kind, step, tensors: None)
-    assert same(model, contrast(graph, chosen))
+    assert same(model, contrast(graph, chosen).to("cpu"))
