@@ -26,7 +26,7 @@ from procrustes_kge.runs.experiment import device_name, experiment
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training import learner
 from procrustes_kge.training.gradients import Gradients, Tables, of_rotations
-from procrustes_kge.training.learner import Rotations, polar
+from procrustes_kge.training.learner import Rotations
 from procrustes_kge.training.optimisers import Adagrad
 from procrustes_kge.training.recipes import OWN, Settings, changed, values_of
 
@@ -107,9 +107,13 @@ class DescendedRotations(Rotations):
     """Rotations that move by Adagrad, number by number, and back to the nearest orthogonal matrices."""
 
     def __init__(
-        self, rotations: Float[Tensor, "directions segments width width"], positives: bool, inverses: bool = False
+        self,
+        rotations: Float[Tensor, "directions segments width width"],
+        positives: bool,
+        inverses: bool = False,
+        fuses: bool = False,
     ) -> None:
-        super().__init__(rotations, positives, inverses)
+        super().__init__(rotations, positives, inverses, fuses)
         self.adagrad = Adagrad(rotations[: len(self.squares)])
 
     def stepped(
@@ -119,7 +123,7 @@ class DescendedRotations(Rotations):
         moved = tables.rotations[: len(self.squares)].clone()
         gradient = of_rotations(gathered.rotations, len(moved)) / gathered.rotations_weight
         self.adagrad(moved, gradient, 0.2 * learning_rate)  # as entities move
-        return polar(moved)
+        return self.polar(moved)
 
 
 @contextmanager

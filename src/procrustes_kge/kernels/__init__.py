@@ -15,7 +15,7 @@ from procrustes_kge.system.memory import is_out_of_memory
 
 WIDEST = 64  # numbers in a segment: larger matrices do not fit into the registers of a program
 WIDEST_GROUP = 32  # numbers whose distance is one of several: their loop is unrolled
-FEWEST_MOVED = 2**21  # numbers: to load Triton takes longer than is won on fewer
+FEWEST_STEPPED = 2**21  # numbers: to load Triton takes longer than is won on fewer
 
 
 def can_fuse(device: torch.device, width: int, entities: int) -> bool:
@@ -33,12 +33,13 @@ def can_compare(vectors: Tensor, group: int) -> bool:
     return group <= WIDEST_GROUP and vectors.dtype == torch.float32 and runs_on(vectors.device)
 
 
-def can_move(values: Tensor) -> bool:
-    """Say whether a Triton kernel moves a table of numbers by Adagrad, and is worth loading."""
-    large = values.numel() >= FEWEST_MOVED and values.dtype == torch.float32
-    return large and runs_on(values.device, _move_a_table)
+def can_step(vectors: Tensor) -> bool:
+    """Say whether Triton kernels take the steps of training with negatives, and are worth loading."""
+    large = vectors.numel() >= FEWEST_STEPPED and vectors.dtype == torch.float32
+    return large and runs_on(vectors.device, _take_a_step)
 
 
+@cache
 def runs_on(device: torch.device, attempt: Callable[[torch.device], None] | None = None) -> bool:
     """Say whether the Triton kernels run on this device, those of an attempt above all."""
     return (
@@ -71,8 +72,19 @@ def _train_an_epoch(device: torch.device) -> None:
     small.train_epoch(0.1, translate=False, by_norm=False, adam=False, near=0.1)
 
 
-def _move_a_table(device: torch.device) -> None:
+def _take_a_step(device: torch.device) -> None:
     from procrustes_kge.kernels.adagrad import move_
+    from procrustes_kge.kernels.polar import nearest_orthogonal_fused
+    from procrustes_kge.kernels.queries import FusedQueries, QueryGradients
+    from procrustes_kge.kernels.rows import weigh_rows
+    from procrustes_kge.kernels.softmax import against_all_fused
 
-    values, square, gradient = torch.ones(3, 1, 16, device=device)
-    move_(values, square, gradient, square.sum(), square.sum())
+    vectors, square, gradient = torch.ones(3, 16, 20, device=device)
+    rotations, sides = nearest_orthogonal_fused(torch.ones(2, 1, 20, 20, device=device)), vectors[:2, None].clone()
+    ids, mass = torch.zeros(16, dtype=torch.int64, device=device), torch.zeros(16, device=device)
+    mass, _, ends = weigh_rows(ids + 1, 1.0, (mass[0], mass[1], mass[2]))
+    queries = FusedQueries(vectors, rotations, sides, sides, ids, ids[:1])
+    table = torch.ones(16, 24, dtype=torch.bfloat16, device=device)
+    _, found = against_all_fused(queries.rounded(24), table, ids, ids + 1, mass, gradient, ends=ends)
+    queries.pull_(found, mass, 0.1, 2.0, QueryGradients(gradient, torch.zeros_like(rotations), sides, sides))
+    move_(vectors, square, gradient, mass.sum(), mass.sum(), table, mass, 0.1)

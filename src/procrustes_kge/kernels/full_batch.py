@@ -18,6 +18,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
+from procrustes_kge.kernels.polar import _orthogonal
 from procrustes_kge.layouts.fused import ROWS_PER_FUSED_TILE, FusedLayout
 from procrustes_kge.linalg import LIFT, LIFTS, POLISH, POLISHES, inverse_norms
 
@@ -205,14 +206,6 @@ def _covary(
 
 
 @triton.jit
-def _polynomial(matrix, a, b, c):
-    """Return a·x + b·x³ + c·x⁵ of the singular values."""
-    gram = tl.dot(tl.trans(matrix), matrix, input_precision="tf32x3")
-    inner = b * gram + c * tl.dot(gram, gram, input_precision="tf32x3")
-    return a * matrix + tl.dot(matrix, inner, input_precision="tf32x3")
-
-
-@triton.jit
 def _solve(
     covariances, sums, workload_offsets, triples, rotations, shifts, residuals, tail_workloads,
     lift_a, lift_b, lift_c, polish_a, polish_b, polish_c, eps, tiny,
@@ -241,11 +234,7 @@ def _solve(
     size = tl.maximum(tl.sqrt(tl.sum(tl.sum(matrix * matrix, axis=1), axis=0)), 1.0)
     sign = tl.where(columns % 2 == 0, 1.0, -1.0)
     rotation = matrix + tl.where((columns[:, None] == columns[None, :]) & square, eps * size * sign[:, None], 0.0)
-    rotation /= tl.maximum(tl.sqrt(tl.sum(tl.sum(rotation * rotation, axis=1), axis=0)), tiny)
-    for _ in range(LIFTS):
-        rotation = _polynomial(rotation, lift_a, lift_b, lift_c)
-    for _ in range(POLISHES):
-        rotation = _polynomial(rotation, polish_a, polish_b, polish_c)
+    rotation = _orthogonal(rotation, lift_a, lift_b, lift_c, polish_a, polish_b, polish_c, tiny, LIFTS, POLISHES)
     at = segment * relations + relation
     tl.store(rotations + at * WIDTH * WIDTH + inside, rotation, mask=square)
     left = length - 2 * tl.sum(tl.sum(rotation * matrix, axis=1), axis=0)

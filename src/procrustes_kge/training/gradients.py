@@ -11,6 +11,7 @@ and ∂c_j = Σ_i ∂A_ij Q_ij.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,9 +22,13 @@ from torch.nn.functional import pad
 
 from procrustes_kge.layouts.batches import Batch
 from procrustes_kge.linalg import cross_covariance
-from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_all, against_none, against_some
+from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_all, against_none, against_some, rounded
 from procrustes_kge.training.relation_prediction import Pairs, against_directions
 from procrustes_kge.training.state import Remembering
+
+# Given queries in bfloat16, padded as the table is, what answers weigh, and where those of a row end (or None): losses,
+# and the gradient of the queries. That of the entities is added.
+AgainstAll = Callable[[Tensor, Tensor, Batch, Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,16 @@ class Objective:
     positives: bool = False  # rotations by Eq. 3: Hᵀ T is collected in place of their gradient
     inverses: bool = False  # each direction has a rotation of its own
     relation_weight: float = 0.0  # of predicting the direction of each pair, beside 1 for its answer
+
+    @property
+    def decay(self) -> float:
+        """What multiplies ‖x_s‖^(p − 2) x_s in the gradient of an entity."""
+        return self.power * self.regularisation
+
+    @property
+    def query_decay(self) -> float:
+        """The same of a query."""
+        return self.decay * self.query_regularisation
 
 
 class Tables(NamedTuple):
@@ -74,6 +89,8 @@ class Gradients(Remembering):
     rotations_weight: Float[Tensor, ""]
     losses: Float[Tensor, " directions"]
     losses_weight: Float[Tensor, ""]
+    # How short each entity is to be held, where a kernel adds that to the sums of the vectors as it moves them.
+    held: Float[Tensor, " n"] | None = None
 
     @classmethod
     def zeros(cls, tables: Tables) -> Gradients:
@@ -93,7 +110,13 @@ class Gradients(Remembering):
     @property
     def of_a_step(self) -> list[Tensor]:
         """The sums that each step clears."""
-        return [sums for sums in (self.vectors, self.translations, self.scales, self.weight) if sums is not None]
+        every = (self.vectors, self.translations, self.scales, self.weight, self.held)
+        return [sums for sums in every if sums is not None]
+
+    @property
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What the answers weigh that sums come from."""
+        return self.weight, self.rotations_weight, self.losses_weight
 
     @property
     def of_several(self) -> list[Tensor]:
@@ -109,15 +132,14 @@ def add_gradients(
     draw: Draw | None = None,
     compared: Float[Tensor, "n_padded d_padded"] | None = None,
     generator: torch.Generator | None = None,
+    against: AgainstAll | None = None,
 ) -> None:
     """Add the gradients of a batch to sums. Nothing else changes but the generator, which draws the dropout.
 
-    `compared` is the vectors in the precision of scores, perhaps padded.
+    `compared` is the vectors in the precision of scores, perhaps padded; `against` compares with all of them.
     """
     vectors, compared = tables.vectors, tables.vectors if compared is None else compared
-    counts = batch.counts.to(vectors.dtype)
-    weights = torch.where(batch.counts > 0, counts.clamp_min(1) ** (objective.crowd - 1), 0)
-    mass = weights * counts
+    weights, mass = weights_of(batch, objective.crowd, vectors.dtype)
     asked = tables.tiled(vectors[batch.asked], batch)
     rotations = tables.rotations[batch.tiles]
     rotated = asked @ rotations
@@ -128,19 +150,15 @@ def add_gradients(
     queries = queries.transpose(1, 2).reshape(len(batch.asked), -1)
     kept = _kept(queries, objective.dropout, generator)
     dropped = queries if kept is None else queries * kept
-    losses, gradient = _contrasted(dropped, compared, batch, weights, into.vectors, objective, draw)
+    if against is None:
+        losses, gradient = _contrasted(dropped, compared, batch, weights, into.vectors, objective, draw)
+    else:
+        losses, gradient = against(rounded(dropped), compared, batch, weights, None, into.vectors)
     gradient = gradient if kept is None else gradient.mul_(kept)
     width, power = rotations.shape[-1], objective.power
-    if decay := power * objective.regularisation:  # λ Σ_s (‖x_s‖^p + ω ‖q_s‖^p + 2 ‖answer_s‖^p), per answer
-        of_query = decay * objective.query_regularisation
-        gradient.addcmul_(outward(queries, width, power), (of_query * mass)[:, None])
-        held = vectors.new_zeros(len(vectors)).index_add_(0, batch.asked, mass)
-        held.index_add_(0, batch.answers, 2 * weights[batch.rows])
-        into.vectors.addcmul_(outward(vectors, width, power), decay * held[:, None])
-    if into.scales is not None and tables.scales is not None and objective.scale_regularisation:
-        held = mass.new_zeros(len(tables.scales)).index_add_(0, batch.tiles, mass.view(len(batch.tiles), -1).sum(dim=1))
-        lengths = outward(tables.scales.flatten(1), width, power).view_as(tables.scales)
-        into.scales.addcmul_(lengths, (power * objective.scale_regularisation * held)[:, None, None])
+    if objective.decay:
+        gradient.addcmul_(outward(queries, width, power), (objective.query_decay * mass)[:, None])
+    hold(into, tables, batch, objective, weights, mass)
     gradient = tables.tiled(gradient, batch)
     if into.translations is not None:
         into.translations.index_add_(0, batch.tiles, gradient.sum(dim=2))
@@ -156,10 +174,47 @@ def add_gradients(
     into.vectors.index_add_(0, batch.asked, moved.transpose(1, 2).reshape(len(batch.asked), -1))
     if objective.relation_weight:
         add_of_directions(into, tables, batch, objective.relation_weight * weights, objective.positives, compared.dtype)
-    into.losses.index_add_(0, batch.tiles, losses.view(len(batch.tiles), -1).sum(dim=1))
+    add_losses(into, batch, losses)
     weight = mass.sum()
-    for sums in (into.weight, into.rotations_weight, into.losses_weight):
+    for sums in into.weights:
         sums.add_(weight)
+
+
+def weights_of(batch: Batch, crowd: float, dtype: torch.dtype) -> tuple[Float[Tensor, " rows"], Float[Tensor, " rows"]]:
+    """Return what each answer of a row weighs, and what all of them do."""
+    counts = batch.counts.to(dtype)
+    weights = torch.where(batch.counts > 0, counts.clamp_min(1) ** (crowd - 1), 0)
+    return weights, weights * counts
+
+
+def hold(
+    into: Gradients,
+    tables: Tables,
+    batch: Batch,
+    objective: Objective,
+    weights: Float[Tensor, " rows"],
+    mass: Float[Tensor, " rows"],
+) -> None:
+    """Add the gradients that hold entities and scales short: λ Σ_s (‖x_s‖^p + ω ‖q_s‖^p + 2 ‖answer_s‖^p), per answer.
+
+    That of queries goes through what they are made of, and is not added here.
+    """
+    vectors, width, power = tables.vectors, tables.rotations.shape[-1], objective.power
+    if decay := objective.decay:
+        held = vectors.new_zeros(len(vectors)) if into.held is None else into.held
+        held.index_add_(0, batch.asked, mass)
+        held.index_add_(0, batch.answers, 2 * weights[batch.rows])
+        if into.held is None:
+            into.vectors.addcmul_(outward(vectors, width, power), decay * held[:, None])
+    if into.scales is not None and tables.scales is not None and objective.scale_regularisation:
+        held = mass.new_zeros(len(tables.scales)).index_add_(0, batch.tiles, mass.view(len(batch.tiles), -1).sum(dim=1))
+        lengths = outward(tables.scales.flatten(1), width, power).view_as(tables.scales)
+        into.scales.addcmul_(lengths, (power * objective.scale_regularisation * held)[:, None, None])
+
+
+def add_losses(into: Gradients, batch: Batch, losses: Float[Tensor, " rows"]) -> None:
+    """Add the losses of a batch by direction."""
+    into.losses.index_add_(0, batch.tiles, losses.view(len(batch.tiles), -1).sum(dim=1))
 
 
 def outward(rows: Float[Tensor, "rows d"], width: int, power: float) -> Float[Tensor, "rows d"]:

@@ -11,9 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from procrustes_kge.kernels import can_move
+from procrustes_kge.kernels import WIDEST, can_step
 from procrustes_kge.layouts.batches import Batch
 from procrustes_kge.linalg import (
+    Polar,
     completed,
     nearest_orthogonal,
     nearest_orthogonal_by_long_products,
@@ -22,6 +23,7 @@ from procrustes_kge.linalg import (
     procrustes_step,
     spherise_,
 )
+from procrustes_kge.training.fused_gradients import add_gradients_fused, can_ask
 from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, of_directions, of_rotations
 from procrustes_kge.training.objective import Draw, rounded
 from procrustes_kge.training.optimisers import Adagrad, Optimiser
@@ -75,9 +77,13 @@ class Rotations(Remembering):
     remembered = ("squares",)
 
     def __init__(
-        self, rotations: Float[Tensor, "directions segments width width"], positives: bool, inverses: bool = False
+        self,
+        rotations: Float[Tensor, "directions segments width width"],
+        positives: bool,
+        inverses: bool = False,
+        fuses: bool = False,
     ) -> None:
-        self.positives = positives
+        self.positives, self.polar = positives, polar_of(rotations.shape[-1], fuses)
         count = len(rotations) if inverses else len(rotations) // 2
         self.squares = rotations.new_zeros(count, rotations.shape[1])  # Σ ‖gradient‖² so far
 
@@ -100,11 +106,11 @@ class Rotations(Remembering):
         self.squares += gradient.square().sum(dim=(-2, -1))
         bound = (self.squares / gradient.shape[-1]).sqrt() / learning_rate
         tiny = torch.finfo(bound.dtype).tiny ** 0.5  # a relation without any gradient stays as it is
-        return procrustes_step(tables.rotations[: len(gradient)], gradient, bound.clamp(tiny, 1 / tiny), polar)
+        return procrustes_step(tables.rotations[: len(gradient)], gradient, bound.clamp(tiny, 1 / tiny), self.polar)
 
     def solved(self, gathered: Gradients, keep: float) -> Float[Tensor, "directions segments width width"]:
         """Return rotations by Eq. 3 from the covariances, of which a share is kept for the next time."""
-        found = polar(completed(of_rotations(gathered.rotations, len(self.squares))))
+        found = self.polar(completed(of_rotations(gathered.rotations, len(self.squares))))
         gathered.rotations.mul_(keep)
         return of_directions(found, len(gathered.rotations))
 
@@ -127,16 +133,30 @@ class Learner(Remembering):
         sides = {"translations": tables.translations, "scales": tables.scales}
         self.optimise_sides = {name: Adagrad(table) for name, table in sides.items() if table is not None}
         self.gathered = Gradients.zeros(tables._replace(vectors=tables.vectors[:0]))  # of all but the vectors
-        self.rotations = Rotations(tables.rotations, objective.positives, objective.inverses)
+        self.fuses = can_step(tables.vectors)
+        self.rotations = Rotations(tables.rotations, objective.positives, objective.inverses, self.fuses)
         self.deck = Deck(len(tables.vectors), tables.vectors.device)
         self.taken = 0
         self.compared = self.in_precision_of_scores()
-        self.fuses = isinstance(self.optimise, Adagrad) and not unit and can_move(tables.vectors)
+        self.begun = False  # whether anything has been gathered since the last step
 
     @cached_property
     def gradients(self) -> Gradients:
         """The gradients collected, those of the vectors too; not made where steps are taken on rows."""
-        return replace(self.gathered, vectors=torch.zeros_like(self.tables.vectors))
+        vectors, held = self.tables.vectors, None
+        if self.moves_at_once and self.objective.decay and self.objective.power == 2:
+            held = vectors.new_zeros(len(vectors))
+        return replace(self.gathered, vectors=torch.zeros_like(vectors), held=held)
+
+    @property
+    def moves_at_once(self) -> bool:
+        """Whether a kernel moves the vectors."""
+        return self.fuses and isinstance(self.optimise, Adagrad) and not self.unit
+
+    @property
+    def compares_at_once(self) -> bool:
+        """Whether a kernel compares with all entities; what it finds first since a step is not added, but written."""
+        return self.fuses and self.compared.dtype == torch.bfloat16
 
     @property
     def sees_few(self) -> bool:
@@ -171,11 +191,32 @@ class Learner(Remembering):
             sums.zero_()
         for sums, before in zip(self.gathered.of_several, running, strict=True):
             sums.copy_(before)
+        self.begun = False
 
     def gather(self, batch: Batch) -> None:
         """Add a batch's gradients to those collected for the next step."""
         draw = self.deck.deal(batch, self.objective.negatives) if self.objective.negatives else None
-        add_gradients(self.gradients, self.tables, batch, self.objective, draw, self.compared, self.generator)
+        tables, objective, compared, random = self.tables, self.objective, self.compared, self.generator
+        if not self.compares_at_once:
+            add_gradients(self.gradients, tables, batch, objective, draw, compared, random)
+        elif can_ask(tables):
+            add_gradients_fused(self.gradients, tables, batch, objective, compared, random, self.against_all)
+        else:
+            add_gradients(self.gradients, tables, batch, objective, None, compared, random, self.against_all)
+        self.begun = True
+
+    def against_all(
+        self, queries: Tensor, table: Tensor, batch: Batch, weights: Tensor, ends: Tensor | None, pull: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Compare queries with all entities, by a kernel."""
+        from procrustes_kge.kernels.softmax import against_all_fused
+
+        smoothing = self.objective.label_smoothing
+        return against_all_fused(
+            *(queries, table, batch.answers, batch.counts, weights, pull, smoothing),
+            overwrites=not self.begun,
+            ends=ends,
+        )
 
     def step(self, sizes: StepSizes) -> None:
         """Move all tables by the gradients collected since the last step."""
@@ -197,20 +238,41 @@ class Learner(Remembering):
     def move(self, sizes: StepSizes, rotates: bool) -> None:
         """Move all tables by the gradients collected; rotations, if it is their turn."""
         vectors, gradients = self.tables.vectors, self.gradients
-        if self.fuses and isinstance(self.optimise, Adagrad):
-            from procrustes_kge.kernels.adagrad import move_
-
-            rate = sizes.vectors
-            rate = rate if isinstance(rate, Tensor) else vectors.new_full((), rate)
-            compared = None if self.compared is vectors else self.compared
-            move_(vectors, self.optimise.square, gradients.vectors, gradients.weight, rate, compared)
-            gradients = self.gathered  # those of the vectors are cleared
+        self.begun = False
+        if self.moves_at_once and isinstance(self.optimise, Adagrad):
+            self.move_at_once(
+                *(vectors, self.optimise, gradients.vectors, gradients.weight, sizes.vectors),
+                rounded_too=None if self.compared is vectors else self.compared,
+                held=gradients.held,
+                clears=not self.compares_at_once,
+            )
+            if gradients.held is not None:
+                gradients.held.zero_()
         else:
             self.optimise(vectors, gradients.vectors.div_(gradients.weight), sizes.vectors)
             if self.unit:
                 spherise_(vectors.view(len(vectors), *self.tables.rotations.shape[1:3]).transpose(0, 1))
             self.compared = self.in_precision_of_scores(self.compared)
+            gradients.vectors.zero_()
         self.move_relations(gradients, sizes, rotates)
+
+    def move_at_once(
+        self,
+        table: Tensor,
+        optimise: Adagrad,
+        gradient: Tensor,
+        weight: Tensor,
+        rate: float | Tensor,
+        rounded_too: Tensor | None = None,
+        held: Tensor | None = None,
+        clears: bool = True,
+    ) -> None:
+        """Move a table by a kernel, which clears the gradient."""
+        from procrustes_kge.kernels.adagrad import move_
+
+        rate = rate if isinstance(rate, Tensor) else table.new_full((), rate)
+        values, square, slope = (each.view(len(each), -1) for each in (table, optimise.square, gradient))
+        move_(values, square, slope, weight, rate, rounded_too, held, self.objective.decay, clears)
 
     def step_on_rows(self, batch: Batch, sizes: StepSizes) -> None:
         """Learn from one batch and move, touching only the rows of entities it sees: as `gather` and `step` do."""
@@ -230,9 +292,13 @@ class Learner(Remembering):
     def move_relations(self, gradients: Gradients, sizes: StepSizes, rotates: bool) -> None:
         """Move scales and translations at every step, rotations at some; clear the gradients."""
         for name, optimise in self.optimise_sides.items():
-            optimise(getattr(self.tables, name), getattr(gradients, name).div_(gradients.weight), sizes.vectors)
-        for sums in gradients.of_a_step:
-            sums.zero_()
+            table, gradient = getattr(self.tables, name), getattr(gradients, name)
+            if self.fuses:
+                self.move_at_once(table, optimise, gradient, gradients.weight, sizes.vectors)
+            else:
+                optimise(table, gradient.div_(gradients.weight), sizes.vectors)
+                gradient.zero_()
+        gradients.weight.zero_()
         if rotates:
             self.rotate_to(self.rotations.moved(self.tables, self.gathered, sizes))
 
@@ -274,6 +340,15 @@ def polar(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
     if not matrices.is_cuda:
         return nearest_orthogonal(matrices)
     return (nearest_orthogonal_of_pairs if matrices.shape[-1] == 2 else nearest_orthogonal_by_products)(matrices)
+
+
+def polar_of(width: int, fuses: bool) -> Polar:
+    """Return `polar`, or the kernel in its place for matrices that it holds."""
+    if not fuses or not 2 < width <= WIDEST:
+        return polar
+    from procrustes_kge.kernels.polar import nearest_orthogonal_fused
+
+    return nearest_orthogonal_fused
 
 
 def exact_polar(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
