@@ -15,7 +15,7 @@ from procrustes_kge.training import tuning
 from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.levels import Level, possible, usual, whole
+from procrustes_kge.training.levels import Level, possible, usual, whole, work
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import ENOUGH, FEWEST, MOST_ASIDE, Judge, Trial
 from procrustes_kge.training.tuning import Search, Tuning, tune
@@ -146,13 +146,16 @@ def test_training_triples_judge_where_validation_triples_are_few():
     assert len(Judge.of(enough, 20).sample) == ENOUGH
 
 
-@pytest.mark.parametrize("settings", [BASE, FitSettings(dim=40, device="cpu")])
+DRAWN = ContrastSettings(dim=400, negatives=20, device="cpu")
+
+
+@pytest.mark.parametrize("settings", [BASE, DRAWN, FitSettings(dim=40, device="cpu")])
 def test_levels_are_parts_of_the_training_and_become_cheaper(settings):
     assert whole(settings).of(settings, 10**6).segment == settings.segment
     if isinstance(settings, ContrastSettings):
         trials = [level.of(settings, 10**6) for level in possible(settings)]
         assert trials[0].dim == settings.dim // settings.groups
-        costs = [trial.dim * trial.epochs for trial in trials]
+        costs = [work(trial, GRAPH) for trial in trials]
         assert costs == sorted(costs, reverse=True)
     assert Level(1).of(settings, 10**6).dim == settings.segment
     assert usual(settings).of(settings, 10**6).dim <= settings.dim

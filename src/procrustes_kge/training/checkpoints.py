@@ -63,7 +63,7 @@ def check_facts_of_tuning(facts: Facts) -> None:
     numbers = [facts["seconds"], *facts["start"], *facts["level"]]
     for trial in facts["trials"]:
         numbers += [trial["error"], trial["seconds"], trial["valid_mrr"] or 0]
-    if len(facts["level"]) != 2 or not all(type(each) in (int, float) and 0 <= each <= MOST for each in numbers):
+    if len(facts["level"]) != 3 or not all(type(each) in (int, float) and 0 <= each <= MOST for each in numbers):
         raise ValueError("a search has numbers that cannot be")
     if facts["chosen"] is not None and not 0 <= facts["chosen"] < len(facts["trials"]):
         raise ValueError("a search has chosen a trial that there is not")

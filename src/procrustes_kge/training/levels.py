@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores
 from procrustes_kge.training.budget import MEASURING
 from procrustes_kge.training.contrastive_settings import ContrastSettings
-from procrustes_kge.training.costs import Costs, measured
+from procrustes_kge.training.costs import measured
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import Settings
 from procrustes_kge.training.trials import Judge
@@ -18,6 +19,7 @@ from procrustes_kge.training.trials import Judge
 USUAL_DIM = 200  # of a trial: with fewer numbers less regularisation is best, with more hardly any other
 DIMS = (200, 100)
 SHARES = (1.0, 0.5, 0.25)  # of the epochs
+MOST_NEGATIVES, FEW_NEGATIVES = 10**9, 256  # few: a third of the time on a CPU, and nearly the same settings are best
 FEWEST_EPOCHS = 5
 LONGER = 4  # times as many numbers where nothing is compared with negatives: it trains as fast, and needs them
 
@@ -28,6 +30,7 @@ class Level:
 
     dim: int
     epochs: float = 1.0
+    negatives: int = MOST_NEGATIVES  # at most, where negatives are drawn
 
     def of(self, settings: Settings, triples: int, workers: int = 0) -> Settings:
         """Return the settings of a trial at this level, on a graph with so many training triples."""
@@ -36,6 +39,8 @@ class Level:
             changes |= {"dim": max(1, self.dim // settings.segment) * settings.segment, "groups": 1}
             changes |= {"validate_every": 0, "patience": 0}
             changes["epochs"] = max(min(FEWEST_EPOCHS, settings.epochs), round(self.epochs * settings.epochs))
+            if isinstance(settings.negatives, int):
+                changes["negatives"] = min(settings.negatives, self.negatives)
             changes["batch"] = settings.batch if settings.batch == "full" else min(settings.batch, 2 * triples)
         elif isinstance(settings, FitSettings):
             dim = min(settings.dim, LONGER * self.dim)
@@ -57,7 +62,9 @@ def possible(settings: ContrastSettings) -> list[Level]:
     """Return the levels that trials may have, the dearest first."""
     most = whole(settings).dim
     dims = [most, *(dim for dim in DIMS if dim < most)]
-    return [*map(Level, dims), *(Level(dims[-1], share) for share in SHARES[1:])]
+    negatives = FEW_NEGATIVES if isinstance(settings.negatives, int) else MOST_NEGATIVES
+    short = [Level(dims[-1], share, negatives) for share in SHARES]
+    return [*map(Level, dims), *(level for level in short if level != Level(dims[-1]))]
 
 
 def work(settings: Settings, graph: Graph) -> float:
@@ -78,31 +85,32 @@ class Prices:
         on_a_cpu = choose_device(settings.device).type == "cpu"
         self.workers = (settings.workers or cores()) if on_a_cpu else 1  # trials at once, on a thread each
         self.threads = 1 if on_a_cpu else 0
-        self.low, self.high = self.levels[-1].dim, self.levels[0].dim
-        cheap = self._measured(self.low, seconds)
-        self.cheap = self.dear = cheap.towards(Costs(), 0.0)
-        if self.high > self.low:
-            longer = self.high / self.low
-            # What may take too long for a trial is not timed: all of it grows with the vectors at most.
-            too_dear = longer * self.of(self.levels[-1]) > seconds
-            self.dear = cheap.towards(Costs(), 1 - longer) if too_dear else self._measured(self.high, seconds)
-
-    def _measured(self, dim: int, seconds: float) -> Costs:
-        return measured(self.judge.graph, self._short(Level(dim)), MEASURING * seconds)
+        self.least, self.most = (self._work(each) for each in (self.levels[-1], self.levels[0]))
+        self.low = self._timed(self.levels[-1], seconds)
+        # What may take too long for a trial is not timed: it grows with the work at most.
+        self.high = self.low * self.most / self.least
+        if self.low < self.high <= seconds:
+            self.high = self._timed(self.levels[0], seconds)
 
     def _short(self, level: Level) -> ContrastSettings:
         short = level.of(self.settings, len(self.judge.graph.train), self.threads)
         assert isinstance(short, ContrastSettings)
         return short
 
-    def of(self, level: Level) -> float:
-        """Return the seconds of a trial with the settings that a search starts from."""
-        short, costs = self._short(level), self.cheap
-        if self.high > self.low:
-            costs = self.cheap.towards(self.dear, (level.dim - self.low) / (self.high - self.low))
-        return costs.learning(self.judge.graph, short, short.epochs) + costs.triple * len(self.judge.sample)
+    def _work(self, level: Level) -> float:
+        return work(self._short(level), self.judge.graph)
 
-    def dearest(self, seconds: float, trials: float, least: Level | None = None) -> Level | None:
-        """Return the dearest level at which there is time for so many trials, and no cheaper one than the least."""
-        levels = self.levels[: self.levels.index(least) + 1] if least else self.levels
-        return next((each for each in levels if trials * self.of(each) <= self.workers * seconds), least)
+    def _timed(self, level: Level, seconds: float) -> float:
+        short, graph = self._short(level), self.judge.graph
+        costs = measured(graph, short, MEASURING * seconds)
+        return costs.learning(graph, short, short.epochs) + costs.triple * len(self.judge.sample)
+
+    def of(self, level: Level) -> float:
+        """Return the seconds of a trial with the settings that a search starts from: some, and more with its work."""
+        share = (self._work(level) - self.least) / max(self.most - self.least, 1.0)
+        return self.low + share * (self.high - self.low)
+
+    def dearest(self, seconds: float, trials: float, among: Sequence[Level] | None = None) -> Level | None:
+        """Return the dearest level at which there is time for so many trials, if there is one."""
+        levels = self.levels if among is None else among
+        return next((each for each in levels if trials * self.of(each) <= self.workers * seconds), None)

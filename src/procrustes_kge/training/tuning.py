@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import torch
@@ -210,9 +210,11 @@ class Search:
         training = SPARE * self.base.groups * self.prices.of(self.prices.levels[0])
         share = min(SEARCHING, max(STARVED, 1 - training / self.seconds)) * self.seconds
         left = share - self.now()
-        level = self.prices.dearest((1 - RACING) * left, WANTED) or self.prices.dearest((1 - RACING) * left, LEAST)
+        for_trials, cheapest = (1 - RACING) * left, self.prices.levels[-1:]
+        # Where there is no time for many trials, the more of them the better.
+        level = self.prices.dearest(for_trials, WANTED) or self.prices.dearest(for_trials, LEAST, cheapest)
         if level is None and not self.trials:
-            dear = spoken_time(self.prices.of(self.prices.levels[-1]))
+            dear = spoken_time(self.prices.of(cheapest[0]))
             return f"not tuned: a short trial takes about {dear}, and there is no time for {LEAST}"
         self.level = level if level and not self.trials else self.level
         self.trials_end, self.race_ends = share - RACING * left, share
@@ -256,7 +258,8 @@ class Search:
         level = whole(self.base)
         if self.seconds is not None:
             together = sum(self.share_of(changes, level) for changes in racing)
-            level = self.prices.dearest(self.race_ends - self.now(), together, self.level) or self.level
+            dearer = self.prices.levels[: self.prices.levels.index(self.level)]
+            level = self.prices.dearest(self.race_ends - self.now(), together, dearer) or self.level
             self.pace *= self.prices.of(level) / self.prices.of(self.level)
         seed = self.base.seed + 1
         if self.judge.aside:
@@ -329,7 +332,7 @@ class Search:
         return {
             "trials": [each.as_dict() for each in (tuned.trials if tuned else self.trials)],
             "start": [] if start is None else start.tolist(),
-            "level": [self.level.dim, self.level.epochs],
+            "level": list(astuple(self.level)),
             "seconds": self.now(),
             "over": tuned is not None,
             "said": tuned.said if tuned else "",
