@@ -1,8 +1,7 @@
 """Every point of a space is settings that can be trained."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from procrustes_kge.training.spaces import SPACES, Choice, Range
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,13 +15,15 @@ from procrustes_kge.cli.repeating import repeating_command
 from procrustes_kge.cli.terminal import TerminalWatcher, print_json
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.models.ranking import figure
 from procrustes_kge.runs.checkpoints import FolderCheckpoints, Interval, parse_interval
 from procrustes_kge.runs.experiment import Model, Run, learned_run, ranked
 from procrustes_kge.runs.jobs import Job, remove, unfinished, write_job
 from procrustes_kge.runs.store import save, update_report
 from procrustes_kge.system.files import read_json
-from procrustes_kge.training.checkpoints import Stopped
+from procrustes_kge.training.checkpoints import TUNING, Stopped
 from procrustes_kge.training.recipes import changed
+from procrustes_kge.words import counted
 
 EVERY, NEVER = "5m", "never"
 _EVERY = f"Keep what is needed to resume after this time ({EVERY}) or number of epochs (3), or {NEVER}."
@@ -49,7 +52,7 @@ def carry_out(
             run = _learned(job, folder, checkpoints, TerminalWatcher(say))
             replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
             settings = run.settings or job.settings
-            repeat = repeating_command(job.source, job.graph, job.recipe, settings, job.options)
+            repeat = repeating_command(job.source, job.graph, run.report["recipe"], settings, job.options)
             report = {**run.report, **({"planned": job.planned} if job.planned else {}), "repeat": repeat}
             # Saved before it is ranked: nothing that happens from here on loses what has been learned.
             save(run.model, folder, job.graph, run.settings, report, relations=job.relations)
@@ -71,13 +74,36 @@ def _learned(job: Job, folder: Path, checkpoints: FolderCheckpoints, watcher: Te
     """Train; a signal asks to stop, and weights that diverge are kept as they were last good."""
     interrupts.stop_first(checkpoints.stop)
     try:
-        return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints)
+        try:
+            return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints, job.tuning)
+        except Stopped:
+            if job.tuning is None or not _best_will_do(checkpoints):
+                raise
+        interrupts.stop_first(checkpoints.stop)
+        best = replace(job.tuning, enough=True)
+        return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints, best)
     except DivergedError as error:
         remove(unfinished(folder))  # it would diverge again
         kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays
         settings = changed(job.settings, dim=error.model.dim)  # of the parts that were trained
         save(error.model, kept, job.graph, settings, {"diverged": str(error)})
         raise InputError(f"{error}; the last good weights are in {kept}") from None
+
+
+def _best_will_do(checkpoints: FolderCheckpoints) -> bool:
+    """Ask, where a search was stopped and somebody can answer, whether to train with the best that it has found."""
+    facts = checkpoints.stages.get(TUNING, {"over": True})
+    asked = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    if facts["over"] or not facts["trials"] or not asked:
+        return False
+    number = interrupts.release()
+    best = max(trial["valid_mrr"] or 0 for trial in facts["trials"])
+    so_far = f"{counted(len(facts['trials']), 'trial')} so far, the best with a validation MRR of {figure(best)}"
+    print(f"{so_far}; train with it? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        interrupts.interrupt(number)
+    checkpoints.go_on()
+    return True
 
 
 @contextmanager

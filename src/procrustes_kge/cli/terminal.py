@@ -32,7 +32,9 @@ from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.recipes import Settings, learned
 from procrustes_kge.training.timekeeping import ended_by_the_clock
 from procrustes_kge.training.trainer import Learned, Progress as TrainingProgress
-from procrustes_kge.words import counted
+from procrustes_kge.training.tuning import Search, Tuned, Tuning, TuningProgress
+from procrustes_kge.validation import spoken
+from procrustes_kge.words import counted, listed
 
 
 def say_unless(quiet: bool) -> Callable[[str], None]:
@@ -75,6 +77,31 @@ class TerminalWatcher(Watcher):
 
     def __init__(self, say: Callable[[str], None] | None = None) -> None:
         self.say = say or say_unless(quiet=True)
+
+    def tune(self, graph: Graph, settings: Settings, tuning: Tuning, checkpoints: Checkpoints | None = None) -> Tuned:
+        """Search, with a bar that shows trials, the best so far, and the time left."""
+        columns = TextColumn("tuning"), BarColumn(), TextColumn("{task.fields[words]}")
+        with progress_bar(*columns) as bar:
+            task = bar.add_task("", total=None, words="")
+
+            def show(progress: TuningProgress) -> None:
+                words = [counted(progress.done, "trial")]
+                words += [f"best valid MRR {figure(progress.best)}"] if progress.best is not None else []
+                words += [f"{spoken_time(progress.left)} left"] if progress.left is not None else []
+                total, done = float(progress.most or 1), float(progress.done)
+                if progress.left is not None and tuning.seconds:
+                    total, done = tuning.seconds, tuning.seconds - progress.left
+                bar.update(task, completed=done, total=total, words="   ".join(words))
+
+            return Search(graph, settings, tuning, show, checkpoints).run()
+
+    def on_tuned(self, found: Tuned) -> None:
+        """Print what was found, and the settings that were changed."""
+        self.say(f"tuned  {counted(len(found.trials), 'trial')} in {found.seconds:.1f} s: {found.said}")
+        if found.chosen is not None:
+            self.say(f"       {listed(f'{spoken(name)} {value}' for name, value in found.chosen.changes.items())}")
+        if found.plan is not None:
+            self.say(f"       {found.plan}")
 
     def learn(self, graph: Graph, settings: Settings, checkpoints: Checkpoints | None = None) -> Learned[Model]:
         """Train, with a bar that shows epochs, loss, validation MRR and the time left."""

@@ -36,7 +36,8 @@ from procrustes_kge.training.recipes import (
 )
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import NO_TIME
-from procrustes_kge.words import either, unknown
+from procrustes_kge.training.tuning import Tuning
+from procrustes_kge.words import counted, either, unknown
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
 WRAP_UP = 1.0  # seconds: the last line, and the end of the process
@@ -64,6 +65,15 @@ def train(
     recipe_name: RecipeName = None,
     time: Annotated[
         str | None, typer.Option(help="Choose settings that finish in this time, such as 60s or 10m.")
+    ] = None,
+    tune: Annotated[
+        bool | None,
+        typer.Option(
+            help="Search for settings that suit the graph, in a part of the time.", show_default="with --time"
+        ),
+    ] = None,
+    trials: Annotated[
+        int | None, typer.Option(help="Search with so many trials, however long it takes.", show_default=False)
     ] = None,
     memory: Annotated[str | None, typer.Option(help="Choose settings that fit into this memory, such as 4GB.")] = None,
     out: Annotated[Path | None, typer.Option(help="Folder to save the run in.", show_default="runs/NAME")] = None,
@@ -107,12 +117,16 @@ def train(
     """
     # Mistakes that do not depend on the graph are reported before it is read, or downloaded.
     grid_intensity(grid)
-    as_it_is = recipe_name is not None or changes.keys() & {"dim", "epochs"}  # what was asked for is not shortened
+    # What was asked for is not shortened.
+    as_it_is = trials is not None or (
+        not tune and (recipe_name is not None or bool(changes.keys() & {"dim", "epochs"}))
+    )
     every = interval(checkpoint_every)
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
     unpacked = int(parse_size(max_unpacked, "max-unpacked")) if max_unpacked is not None else None
     recipes = _recipes(changes.pop("model", None), recipe_name, changes)
+    _check_tuning(tune, trials, time, recipes[0])
     if recipes[0] not in OWN:
         _check_for_a_baseline(time or memory, entities_only)
     if out is not None:
@@ -136,8 +150,15 @@ def train(
         chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
         if chosen != recipes[0]:
             say(f"  {recipes[0]} does not fit into the time here, so {chosen} is trained; a longer --time allows it")
+        tuning = _tuning(chosen, changes, seconds, trials, size) if tune is not False else None
         expected = None
-        if planned is None:
+        if tuning is not None:
+            settings = recipe(chosen, source, **changes)
+            how_long = (
+                f"within {spoken_time(tuning.seconds)}" if tuning.seconds else f"in {counted(trials or 0, 'trial')}"
+            )
+            say(f"{chosen}: tuned on validation {how_long}")
+        elif planned is None:
             settings, paced = _paced(source, settings)
             say(f"{chosen}: {settings}{paced}")
         else:
@@ -153,7 +174,7 @@ def train(
                 else:  # nobody asked for a minute
                     seconds = None
                     say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
-        job = Job(source, settings, chosen, graph, options, grid, not entities_only, expected)
+        job = Job(source, settings, chosen, graph, options, grid, not entities_only, expected, tuning)
         remove(unfinished(folder))
         if checkpoint_every is not None and every is not None:
             write_job(job, unfinished(folder))  # it can be resumed from the beginning on
@@ -218,6 +239,33 @@ def _recipe_name(model: str | None, name: str | None) -> str:
     if name is not None and name not in own:
         raise InputError(f"--model {model} has no recipe {name}; try --recipe {either(own)}, or leave --model out")
     return name or model
+
+
+def _check_tuning(tune: bool | None, trials: int | None, time: str | None, name: str) -> None:
+    """Refuse a search that is not asked for in one way, or for a recipe whose settings are the point of it."""
+    if trials is None and tune is not True:
+        return
+    if tune is False:
+        raise InputError("--trials is for a search, which --no-tune leaves out; leave one of them out")
+    if trials is not None:
+        if time is not None:
+            raise InputError("--trials and --time both say how long to search; leave one out")
+        Tuning(trials=trials)
+    if name.startswith("paper"):
+        raise InputError(f"the settings of {name} are the paper's, and not tuned; try --recipe {DEFAULT}")
+    if trials is None and name != DEFAULT:
+        raise InputError(f"{name} is not tuned within a time; give a number of trials, such as --trials 20")
+
+
+def _tuning(
+    name: str, changes: dict[str, Any], seconds: float | None, trials: int | None, memory: float | None
+) -> Tuning | None:
+    """Return the search that a recipe gets: by the clock, the default alone."""
+    if trials is not None:
+        return Tuning(tuple(changes), trials=trials, memory=memory)
+    if seconds is None or name != DEFAULT:
+        return None
+    return Tuning(tuple(changes), seconds=max(NO_TIME, seconds - WRAP_UP - elapsed()), memory=memory)
 
 
 def _check_for_a_baseline(budget: str | None, entities_only: bool) -> None:

@@ -30,7 +30,7 @@ from procrustes_kge.system.durable import put_folder
 from procrustes_kge.system.files import explain_write_errors, is_folder, parsed_json, scratch_folder, write_json
 from procrustes_kge.system.sealed import DamagedError, Entry, Sealed, read_manifest, seal
 from procrustes_kge.training.budget import parse_time
-from procrustes_kge.training.checkpoints import Added, Checkpoints, Facts, InTraining, Kept, check_facts
+from procrustes_kge.training.checkpoints import TUNING, Added, Checkpoints, Facts, InTraining, Kept, check_facts
 from procrustes_kge.training.recipes import Settings, values_of
 from procrustes_kge.training.state import State
 from procrustes_kge.validation import MOST, check_entries
@@ -87,6 +87,11 @@ class FolderCheckpoints(Checkpoints):
         self.current = self._newest()
         self.seconds = sum(facts["seconds"] for facts in self.stages.values())
 
+    def go_on(self) -> None:
+        """Forget that the training was asked to stop."""
+        self.stop_asked.clear()
+        self.seconds = sum(facts["seconds"] for facts in self.stages.values())
+
     def stop(self) -> None:
         """Ask the training to stop after the epoch that runs, and to keep what it needs to go on."""
         self.stop_asked.set()
@@ -137,6 +142,15 @@ class FolderCheckpoints(Checkpoints):
         with self.lock:
             self.stages[stage] = facts
             self.stage, self.parts, self.added, self.seen = "", {}, [], {}
+
+    def put_facts(self, stage: str, facts: Facts) -> None:
+        """Write a checkpoint of a stage that has no parts."""
+        with self.lock, explain_write_errors(self.folder):
+            if self.current is None and self.begin is not None:
+                self.begin()
+            self.note(stage, facts)
+            self._write({})
+            self.last_put = time.monotonic()
 
     def put(self, stage: str, facts: Facts, part: int, training: InTraining, added: Added | None) -> None:
         """Write a checkpoint, flushed to the disk; of the older ones, the last is kept."""
@@ -234,8 +248,8 @@ def _content(found: dict[str, Any], sealed: Sealed) -> Content:
     check_entries(found, CONTENT, FACTS)
     stages, stage, identities = found["stages"], found["stage"], found["identities"]
     try:
-        for facts in stages.values():
-            check_facts(facts)
+        for name, facts in stages.items():
+            check_facts(name, facts)
         parts = {int(part): epoch for part, epoch in found["parts"].items()}
         added = [(first, last) for first, last in found["added"]]
         done = stages[stage]["added"] if stage else 0
@@ -257,7 +271,9 @@ def _content(found: dict[str, Any], sealed: Sealed) -> Content:
 def check_same(content: Content, settings: Settings) -> None:
     """Refuse a checkpoint of other settings than a training's, or than a stage of it has."""
     values = {name: value for name, value in values_of(settings).items() if name != "time"}
-    for identity in content.identities.values():
+    found = content.stages.get(TUNING, {}).get("settings", values)  # by a search, which started from those
+    for stage, identity in content.identities.items():
+        values = values if stage == TUNING else found
         theirs = {name.removeprefix(SETTING): each for name, each in identity.items() if name.startswith(SETTING)}
         epochs = theirs.get("epochs")
         chosen = {"epochs": epochs, "patience": 0, "replay": ""}  # where epochs were chosen in a stage before

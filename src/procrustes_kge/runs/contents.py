@@ -26,14 +26,14 @@ from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
-from procrustes_kge.runs.experiment import Run, method_name
+from procrustes_kge.runs.experiment import Run
 from procrustes_kge.runs.rebuilding import rebuilt
 from procrustes_kge.runs.tensors import Spec, check_finite, read_tensors, write_tensors
 from procrustes_kge.system.files import names_in, parsed_json, write_json, write_names
 from procrustes_kge.system.sealed import MANIFEST, Sealed
 from procrustes_kge.system.written import RECORD
 from procrustes_kge.training.contrastive_settings import ContrastSettings
-from procrustes_kge.training.recipes import METHODS, settings_of, values_of
+from procrustes_kge.training.recipes import METHODS, method_name, settings_of, values_of
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 from procrustes_kge.validation import check_entries, kind_of
 from procrustes_kge.words import counted

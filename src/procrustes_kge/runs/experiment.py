@@ -17,8 +17,10 @@ from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.footprint import Footprint, measure
 from procrustes_kge.system.machine import processor_name
 from procrustes_kge.training.checkpoints import Checkpoints
-from procrustes_kge.training.recipes import METHODS, Settings, learned, values_of
+from procrustes_kge.training.proposals import ANOTHER
+from procrustes_kge.training.recipes import Settings, learned, method_name, values_of
 from procrustes_kge.training.trainer import Learned
+from procrustes_kge.training.tuning import Search, Tuned, Tuning
 from procrustes_kge.version import __version__
 
 Model = Procrustes | TrainedBaseline
@@ -37,6 +39,10 @@ class Run:
 class Watcher:
     """How an experiment learns and ranks, and what it reports meanwhile: nothing here, bars and lines in a terminal."""
 
+    def tune(self, graph: Graph, settings: Settings, tuning: Tuning, checkpoints: Checkpoints | None = None) -> Tuned:
+        """Search for settings."""
+        return Search(graph, settings, tuning, checkpoints=checkpoints).run()
+
     def learn(self, graph: Graph, settings: Settings, checkpoints: Checkpoints | None = None) -> Learned[Model]:
         """Learn a model."""
         return learned(graph, settings, checkpoints=checkpoints)
@@ -44,6 +50,9 @@ class Watcher:
     def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
         """Rank a split, or as much of it as there is time for."""
         return evaluate(model, graph, split, seconds=seconds)
+
+    def on_tuned(self, found: Tuned) -> None:
+        """Called with the settings that a search has found."""
 
     def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
         """Called with a learned model and what it cost."""
@@ -74,15 +83,23 @@ def learned_run(
     grid: str | float | None = None,
     watcher: Watcher | None = None,
     checkpoints: Checkpoints | None = None,
+    tuning: Tuning | None = None,
 ) -> Run:
-    """Learn once, measure the learning, and report, without figures so far; the settings are those that repeat it."""
+    """Learn once, measure the learning, and report, without figures so far; the settings are those that repeat it.
+
+    With `tuning`, settings are searched for first, and the learning is that of the search too.
+    """
     watcher, device = watcher or Watcher(), choose_device(settings.device)
     with measure(grid, device) as meter:
-        found = watcher.learn(graph, settings, checkpoints)
+        tuned = watcher.tune(graph, settings, tuning, checkpoints) if tuning else None
+        if tuned is not None:
+            watcher.on_tuned(tuned)
+        found = watcher.learn(graph, tuned.settings if tuned else settings, checkpoints)
     footprint = meter.footprint.after(checkpoints.seconds if checkpoints else 0.0)
     watcher.on_learned(found, footprint)
+    another = tuned.chosen.changes.get(ANOTHER, recipe) if tuned and tuned.chosen else recipe
     report = {
-        **_described(graph, found.settings, recipe),
+        **_described(graph, found.settings, another),
         "epochs": found.epochs,
         "metrics": {},
         "protocol": PROTOCOL,
@@ -95,6 +112,7 @@ def learned_run(
             "python": platform.python_version(),
         },
         "curve": [asdict(point) for point in found.curve],
+        **({"tuning": tuned.as_dict()} if tuned else {}),
     }
     return Run(found.model, graph, found.settings, report)
 
@@ -132,11 +150,6 @@ def _described(graph: Graph, settings: Settings, recipe: str | None) -> dict[str
         "settings": values_of(settings),
         "seed": settings.seed,
     }
-
-
-def method_name(settings: Settings) -> str:
-    """Return the name of the method that settings belong to."""
-    return next(name for name, kind in METHODS.items() if type(settings) is kind)
 
 
 def device_name(device: torch.device) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.runs.contents import ENTITIES, RELATIONS, TRIPLES, check_names, check_triples
-from procrustes_kge.runs.experiment import method_name
 from procrustes_kge.runs.tensors import read_tensors, write_tensors
 from procrustes_kge.system.durable import put_folder
 from procrustes_kge.system.files import (
@@ -29,7 +28,8 @@ from procrustes_kge.system.files import (
     write_names,
 )
 from procrustes_kge.system.sealed import Sealed, seal
-from procrustes_kge.training.recipes import Settings, settings_of, values_of
+from procrustes_kge.training.recipes import Settings, method_name, settings_of, values_of
+from procrustes_kge.training.tuning import Tuning
 from procrustes_kge.validation import check_entries
 from procrustes_kge.version import __version__
 
@@ -40,9 +40,13 @@ ABOUT: dict[str, dict[str, Any]] = {
         **{"version": str, "name": str, "notes": list, "labels": dict, "relation_labels": dict, "relations": bool},
         **{"method": str, "settings": dict, "options": dict, "recipe": str, "source": str},
         **{"grid": str | None, "planned": dict | None},
+        "tuning": dict | None,
     },
     TABLE: {"only": list, "device": str, "markdown": bool, "as_json": bool},
 }
+
+_NUMBER = float | int | None
+OF_TUNING: dict[str, Any] = {"kept": list, "seconds": _NUMBER, "trials": int | None, "memory": _NUMBER, "enough": bool}
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Job:
     grid: str | None = None
     relations: bool = True  # whether they are saved
     planned: dict[str, float] | None = None
+    tuning: Tuning | None = None
 
     def __post_init__(self) -> None:
         """Keep paths as text: a job is written as JSON."""
@@ -82,6 +87,7 @@ def write_job(job: Job, folder: Path) -> None:
         "method": method_name(job.settings),
         "settings": values_of(job.settings),
         **{name: getattr(job, name) for name in ("recipe", "source", "options", "grid", "relations", "planned")},
+        "tuning": asdict(job.tuning) if job.tuning else None,
     }
 
     def write(fresh: Path) -> None:
@@ -150,7 +156,16 @@ def _job(sealed: Sealed, kind: str) -> Job | dict[str, Any]:
         notes=tuple(about["notes"]),
     )
     rest = {name: about[name] for name in ("recipe", "source", "options", "grid", "relations", "planned")}
-    return Job(graph, settings_of(about["method"], about["settings"]), **rest)
+    return Job(graph, settings_of(about["method"], about["settings"]), **rest, tuning=_tuning(about["tuning"]))
+
+
+def _tuning(values: dict[str, Any] | None) -> Tuning | None:
+    if values is None:
+        return None
+    check_entries(values, OF_TUNING, "the search")
+    if not all(type(name) is str for name in values["kept"]):
+        raise ValueError("the search keeps settings that are none")
+    return Tuning(**{**values, "kept": tuple(values["kept"])})
 
 
 def remove(folder: Path) -> None:

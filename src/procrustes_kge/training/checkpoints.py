@@ -26,10 +26,22 @@ FACTS: dict[str, Any] = {
 }
 POINT = {"epoch": int, "loss": _NUMBER, "valid_mrr": _NUMBER | None}
 BEST = {"epoch": int, "mrr": _NUMBER, "waited": int}
+TUNING = "tuning"  # the stage in which settings are searched for; it has trials, and no parts
+OF_TUNING: dict[str, Any] = {
+    **{"trials": list, "start": list, "level": list, "seconds": _NUMBER, "over": bool, "said": str},
+    **{"chosen": int | None, "method": str, "settings": dict},
+}
+TRIAL: dict[str, Any] = {
+    **{"changes": dict, "stage": str, "valid_mrr": _NUMBER | None, "error": _NUMBER, "seconds": _NUMBER},
+    "failed": str,
+}
 
 
-def check_facts(facts: Facts) -> None:
+def check_facts(stage: str, facts: Facts) -> None:
     """Refuse facts that no training has: ValueError."""
+    if stage == TUNING:
+        check_facts_of_tuning(facts)
+        return
     check_entries(facts, FACTS, "a stage")
     for point in facts["curve"]:
         check_entries(point, POINT, "a point of the curve")
@@ -41,6 +53,20 @@ def check_facts(facts: Facts) -> None:
     if not all(type(count) in (int, float) and 0 <= count <= MOST for count in counts):
         raise ValueError("a stage has counts that cannot be")
     parse_changes(facts["changes"])
+
+
+def check_facts_of_tuning(facts: Facts) -> None:
+    """Refuse facts that no search has: ValueError."""
+    check_entries(facts, OF_TUNING, "the search")
+    for trial in facts["trials"]:
+        check_entries(trial, TRIAL, "a trial")
+    numbers = [facts["seconds"], *facts["start"], *facts["level"]]
+    for trial in facts["trials"]:
+        numbers += [trial["error"], trial["seconds"], trial["valid_mrr"] or 0]
+    if len(facts["level"]) != 2 or not all(type(each) in (int, float) and 0 <= each <= MOST for each in numbers):
+        raise ValueError("a search has numbers that cannot be")
+    if facts["chosen"] is not None and not 0 <= facts["chosen"] < len(facts["trials"]):
+        raise ValueError("a search has chosen a trial that there is not")
 
 
 class Stopped(KeyboardInterrupt):  # no error: it was asked for
@@ -91,6 +117,9 @@ class Checkpoints:
 
     def note(self, stage: str, facts: Facts) -> None:
         """Take it that a stage is over: of it, only these facts are needed to go on."""
+
+    def put_facts(self, stage: str, facts: Facts) -> None:
+        """Keep the facts of a stage that has no parts."""
 
     def put(self, stage: str, facts: Facts, part: int, training: InTraining, added: Added | None) -> None:
         """Keep the facts of a stage, a part in training, and what has been added since the last time."""

@@ -232,6 +232,11 @@ def values_of(settings: Settings) -> dict[str, Any]:
     return values | values.pop("options", {})
 
 
+def method_name(settings: Settings) -> str:
+    """Return the name of the method that settings belong to."""
+    return next(name for name, kind in METHODS.items() if type(settings) is kind)
+
+
 def settings_of(method: str, values: Any) -> Settings:
     """Return the settings of a method that `values_of` returned; refuse any that is not known."""
     if not isinstance(values, dict):

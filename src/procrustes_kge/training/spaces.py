@@ -10,7 +10,7 @@ from typing import Any
 
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.recipes import OwnSettings
+from procrustes_kge.training.recipes import OwnSettings, Settings
 
 
 @dataclass(frozen=True)
@@ -79,3 +79,8 @@ SPACES: dict[type[OwnSettings], Space] = {
         "loss": Choice(("squared", "norm")),
     },
 }
+
+
+def space_of(settings: Settings) -> Space:
+    """Return what a search that starts from some settings may choose."""
+    return next((space for kind, space in SPACES.items() if isinstance(settings, kind)), {})

@@ -7,7 +7,7 @@ a search are judged by the same triples, so that two of them are compared triple
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
@@ -33,6 +33,7 @@ class Trial:
     changes: dict[str, Any]  # of the settings that a search starts from
     stage: str = ""
     valid_mrr: float | None = None  # None: it failed
+    error: float = 0.0  # standard error of the difference from the trial that it is compared with
     seconds: float = 0.0
     failed: str = ""
     reciprocals: Float[Tensor, " triples"] | None = field(default=None, repr=False, compare=False)  # of both sides
@@ -42,10 +43,16 @@ class Trial:
         """The MRR; below all others where the trial failed."""
         return -1.0 if self.valid_mrr is None else self.valid_mrr
 
+    def beside(self, other: Trial) -> Trial:
+        """Return the same trial, compared with another one triple by triple."""
+        if self.reciprocals is None or other.reciprocals is None:
+            return self
+        apart = self.reciprocals - other.reciprocals
+        return replace(self, error=apart.std().item() / len(apart) ** 0.5)
+
     def as_dict(self) -> dict[str, Any]:
         """Return what a report says of it."""
-        found = {"changes": self.changes, "stage": self.stage, "valid_mrr": self.valid_mrr, "seconds": self.seconds}
-        return found | ({"failed": self.failed} if self.failed else {})
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reciprocals"}
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class Judge:
             model = learned(self.graph, settings, report).model
             ranks = rank(model, self.graph, self.sample, workers=1).realistic
         except (DivergedError, InputError) as problem:  # such as numbers that are none, or too little memory
-            return Trial(changes, stage, None, time.perf_counter() - started, str(problem))
+            return Trial(changes, stage, seconds=time.perf_counter() - started, failed=str(problem))
         reciprocals = (1 / ranks).view(2, -1).mean(dim=0).cpu()
         mrr = reciprocals.mean().item()
-        return Trial(changes, stage, mrr, time.perf_counter() - started, reciprocals=reciprocals)
+        return Trial(changes, stage, mrr, seconds=time.perf_counter() - started, reciprocals=reciprocals)

@@ -1,0 +1,332 @@
+"""Self-tuning: the settings that validation likes best, found within a time or a number of trials.
+
+    portfolio ─short trials→ search around the best ─race of the best, longer vectors, another seed→ settings
+
+A trial trains one short part of a model, since groups of numbers are trained apart: what is best for short vectors is
+nearly best for long ones. The race checks that, and that the winner was not lucky: it takes the place of what the
+search started from only where it leads by a margin of the noise of the validation triples.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.models.ranking import figure
+from procrustes_kge.system.devices import choose_device
+from procrustes_kge.system.threads import cores, over_cores
+from procrustes_kge.training.budget import Plan, plan, spoken_time
+from procrustes_kge.training.checkpoints import TUNING, Checkpoints, Facts, Stopped
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.levels import Level, Prices, usual, whole
+from procrustes_kge.training.loop import check_trainable
+from procrustes_kge.training.portfolio import portfolio
+from procrustes_kge.training.proposals import ANOTHER, Changes, Proposals
+from procrustes_kge.training.recipes import (
+    DEFAULT,
+    FASTEST,
+    Settings,
+    changed,
+    method_name,
+    recipe,
+    settings_of,
+    values_of,
+)
+from procrustes_kge.training.spaces import space_of
+from procrustes_kge.training.supervised_settings import TrainSettings
+from procrustes_kge.training.timekeeping import NO_TIME
+from procrustes_kge.training.trainer import Progress
+from procrustes_kge.training.trials import FEWEST, Judge, Trial
+from procrustes_kge.words import counted
+
+GENERATION = 4  # trials that are proposed together, whatever the machine is
+FINALISTS = 3  # that race what the search started from
+WANTED, LEAST = 16, 4  # trials: a level of trials has room for so many, if any has; with fewer there is no search
+PATIENCE = 32  # trials without a better one
+MARGIN = 0.5  # standard errors of the difference by which a winner must lead
+SEARCHING, STARVED = 0.75, 0.25  # of the time, at most: where training needs little of it, and where it needs it all
+SPARE = 1.3  # times the seconds that training is expected to take are left to it
+RACING = 0.3  # of the time for trials
+RACE = "race"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How long to search, and what may not be changed."""
+
+    kept: tuple[str, ...] = ()  # settings that stay as they are
+    seconds: float | None = None  # for the search, for training after it, and for ranking
+    trials: int | None = None  # in place of a time: the search is then the same on every machine
+    memory: float | None = None  # bytes that training may take
+    enough: bool = False  # search no further: the best of the trials that were kept will do
+
+    def __post_init__(self) -> None:
+        """Refuse a search without an end, or with two."""
+        if (self.seconds is None) == (self.trials is None):
+            raise InputError("a search takes a time or a number of trials, and not both; leave one out")
+        if self.trials is not None and (type(self.trials) is not int or self.trials < LEAST):
+            raise InputError(f"trials {self.trials}, expected a whole number of at least {LEAST}")
+
+
+@dataclass(frozen=True)
+class TuningProgress:
+    """How far a search has come."""
+
+    done: int
+    most: int | None  # trials; None: as many as there is time for
+    best: float | None  # validation MRR
+    left: float | None  # seconds
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What a search found: settings to train with, the trials that led there, and that in a sentence."""
+
+    settings: Settings
+    trials: tuple[Trial, ...]
+    chosen: Trial | None  # None: what the search started from
+    said: str
+    seconds: float
+    plan: Plan | None = None  # where the settings were fitted to a time, or to a memory
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a report says of it."""
+        chosen = self.chosen.changes if self.chosen else {}
+        trials = [each.as_dict() for each in self.trials]
+        return {"said": self.said, "seconds": self.seconds, "chosen": chosen, "trials": trials}
+
+
+def tune(
+    graph: Graph,
+    settings: Settings | None = None,
+    seconds: float | None = None,
+    trials: int | None = None,
+    kept: Collection[str] = (),
+    memory: float | None = None,
+    report: Callable[[TuningProgress], None] | None = None,
+    checkpoints: Checkpoints | None = None,
+) -> Tuned:
+    """Return the settings that validation likes best, starting from some (the recipe `accurate`).
+
+    `seconds` are for the search, for training after it, and for ranking; with a number of `trials` in their place, the
+    search is the same on every machine. `kept` names the settings that stay as they are.
+    """
+    wanted = Tuning(tuple(kept), seconds, trials, memory)
+    return Search(graph, settings or recipe(DEFAULT, graph), wanted, report, checkpoints).run()
+
+
+class Search:
+    """A search: what it may try, how long, and how far it has come."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        base: Settings,
+        tuning: Tuning,
+        report: Callable[[TuningProgress], None] | None = None,
+        checkpoints: Checkpoints | None = None,
+    ) -> None:
+        check_trainable(graph)
+        self.graph, self.base, self.tuning = graph, base, tuning
+        self.seconds, self.most = tuning.seconds, tuning.trials
+        self.report, self.checkpoints = report, checkpoints or Checkpoints()
+        self.started, self.trials, self.level = time.perf_counter(), list[Trial](), usual(base)
+        self.judge = Judge.of(graph, whole(base).dim, base.seed)
+        on_a_cpu = choose_device(base.device).type == "cpu"
+        self.workers = (base.workers or cores()) if on_a_cpu else 1  # trials at once, with a thread each
+        self.threads = 1 if on_a_cpu else 0
+        self.trials_end, self.race_ends, self.pace = float("inf"), float("inf"), 0.0
+        first = [*portfolio(), {ANOTHER: FASTEST}] if isinstance(base, ContrastSettings) else []
+        self.proposals = Proposals(base, space_of(base), tuning.kept, first, self.settings_of)
+
+    def settings_of(self, changes: Changes) -> Settings:
+        """Return the settings with some changes; another recipe keeps what is to be kept, or is refused."""
+        if ANOTHER not in changes:
+            return changed(self.base, **changes)
+        same = {name: getattr(self.base, name) for name in {*self.tuning.kept, "seed", "device"}}
+        return recipe(changes[ANOTHER], self.graph, **same)
+
+    def run(self) -> Tuned:
+        """Search, race, and return what was found."""
+        known = self.checkpoints.kept(TUNING, self.graph, self.base)
+        if known is not None:
+            self.go_on(known.facts)
+            if known.facts["over"]:
+                return self.over(known.facts)
+        try:
+            tuned = self.fitted(self.found())
+        except Stopped:
+            self.checkpoints.put_facts(TUNING, self.facts())
+            raise
+        facts = self.facts(tuned)
+        (self.checkpoints.put_facts if self.checkpoints.due(0, len(tuned.trials)) else self.checkpoints.note)(
+            TUNING, facts
+        )
+        return tuned
+
+    def found(self) -> Tuned:
+        """Search and race, and return what was best."""
+        if self.tuning.enough:
+            return self.decided([])
+        if impossible := self.impossible():
+            return self.ended(impossible)
+        self.search()
+        return self.decided(self.race())
+
+    def fitted(self, tuned: Tuned) -> Tuned:
+        """Fit the settings to the time that is left, and to the memory."""
+        if isinstance(tuned.settings, TrainSettings) or (self.seconds or self.tuning.memory) is None:
+            return tuned
+        left = None if self.seconds is None else max(NO_TIME, self.seconds - self.now())
+        planned = plan(self.graph, tuned.settings, left, self.tuning.memory, self.tuning.kept)
+        settings = planned.settings
+        if self.seconds is not None:
+            settings = replace(settings, time=max(NO_TIME, planned.for_epochs(self.seconds - self.now())))
+        return replace(tuned, settings=settings, plan=planned)
+
+    def impossible(self) -> str:
+        """Return why settings cannot be told apart, or not in this time; else choose the level of the trials."""
+        if len(self.judge.sample) < FEWEST:
+            has = counted(len(self.judge.sample), "triple")
+            return f"not tuned: {has} for validation; it takes {FEWEST} to tell settings apart"
+        if self.seconds is None:
+            return ""
+        if not isinstance(self.base, ContrastSettings):
+            return "not tuned: of this recipe, a search takes a number of trials, such as --trials 20"
+        self.prices = Prices(self.judge, self.base, self.seconds)
+        training = SPARE * self.base.groups * self.prices.of(self.prices.levels[0])
+        share = min(SEARCHING, max(STARVED, 1 - training / self.seconds)) * self.seconds
+        left = share - self.now()
+        level = self.prices.dearest((1 - RACING) * left, WANTED) or self.prices.dearest((1 - RACING) * left, LEAST)
+        if level is None and not self.trials:
+            dear = spoken_time(self.prices.of(self.prices.levels[-1]))
+            return f"not tuned: a short trial takes about {dear}, and there is no time for {LEAST}"
+        self.level = level if level and not self.trials else self.level
+        self.trials_end, self.race_ends = share - RACING * left, share
+        self.pace = self.prices.of(self.level)
+        return ""
+
+    def now(self) -> float:
+        """Return the seconds since the search began, those before a stop included."""
+        return time.perf_counter() - self.started
+
+    def search(self) -> None:
+        """Try generation after generation, until there is no more time, or nothing better has been found for long."""
+        while self.waited() < PATIENCE:
+            most = GENERATION if self.most is None else min(GENERATION, self.most - self.racers - len(self.trials))
+            proposed = self.proposals.next(self.trials, most) if most > 0 else []
+            found = self.tried(proposed, self.level, "trial", self.trials_end)
+            self.trials += [each.beside((self.trials or found)[0]) for each in found]
+            if len(found) < max(1, len(proposed)):
+                return
+            if self.checkpoints.due(0, len(self.trials)):
+                self.checkpoints.put_facts(TUNING, self.facts())
+
+    @property
+    def racers(self) -> int:
+        """How many of a number of trials the race takes; of a few, it takes none."""
+        return FINALISTS + 1 if self.most is None or self.most > 2 * (FINALISTS + 1) else 0
+
+    def waited(self) -> int:
+        """Return how many trials there were since the best one."""
+        scores = [each.score for each in self.trials]
+        return len(scores) - 1 - scores.index(max(scores)) if scores else 0
+
+    def race(self) -> list[Trial]:
+        """Try the best again beside what the search started from: longer, from another seed, on another split."""
+        best = sorted((each for each in self.trials if each.valid_mrr), key=lambda each: -each.score)[:FINALISTS]
+        racing = [{}, *(each.changes for each in best if each.changes)]
+        if not self.racers or len(racing) == 1:
+            return []
+        level = whole(self.base)
+        if self.seconds is not None:
+            level = self.prices.dearest(self.race_ends - self.now(), len(racing), self.level) or self.level
+        seed = self.base.seed + 1
+        if self.judge.aside:
+            self.judge = Judge.of(self.graph, level.dim, seed)
+        self.pace = 0.0  # nothing is left out
+        found = self.tried(racing, level, RACE, float("inf"), seed)
+        return [each.beside(found[0]) for each in found]
+
+    def tried(
+        self, proposed: Sequence[Changes], level: Level, stage: str, until: float, seed: int | None = None
+    ) -> list[Trial]:
+        """Return the trials of some settings, of as many of them as there is time for."""
+
+        def watch(_: Progress) -> None:
+            if self.checkpoints.stopping:
+                raise Stopped
+
+        def one(changes: Changes) -> Trial | None:
+            if self.checkpoints.stopping:
+                raise Stopped
+            settings = level.of(self.settings_of(changes), len(self.judge.graph.train), self.threads)
+            work = settings.epochs / level.of(self.base, len(self.judge.graph.train)).epochs
+            if ANOTHER not in changes and self.now() + self.pace * work > until:
+                return None
+            settings = replace(settings, seed=self.base.seed if seed is None else seed)
+            return self.judge.try_out(settings, changes, stage, watch)
+
+        found = list[Trial]()
+        for each in over_cores(one, proposed, self.workers) if self.workers > 1 else map(one, proposed):
+            found += [each] if each is not None else []
+            if self.report is not None:
+                every = [*self.trials, *found]
+                best = max((one.valid_mrr for one in every if one.stage == stage and one.valid_mrr), default=None)
+                left = None if self.seconds is None else max(0.0, self.race_ends - self.now())
+                self.report(TuningProgress(len(every), self.most, best, left))
+        return found
+
+    def decided(self, race: Sequence[Trial]) -> Tuned:
+        """Return the winner of the race, or of all trials, if it leads what the search started from by a margin."""
+        start, *others = race or self.trials or [Trial({}, failed="there was no time for a trial")]
+        every = [*self.trials, *race]
+        if start.valid_mrr is None and not any(each.valid_mrr for each in others):
+            return self.ended(f"not tuned: {start.failed}", every)
+        best = max((start, *others), key=lambda each: each.score)
+        winner = best if start.valid_mrr is None or best.score - start.score > MARGIN * best.error else None
+        if winner is None or not winner.changes:
+            return self.ended("nothing was clearly better on validation", every)
+        before = "failed" if start.valid_mrr is None else figure(start.score)
+        return self.ended(f"validation MRR {figure(winner.score)}, before {before}", every, winner)
+
+    def ended(self, said: str, trials: Sequence[Trial] = (), winner: Trial | None = None) -> Tuned:
+        """Return what was found, after so many seconds."""
+        settings = self.settings_of(winner.changes if winner else {})
+        return Tuned(settings, tuple(trials), winner, said, self.now())
+
+    def facts(self, tuned: Tuned | None = None) -> Facts:
+        """Return what is needed to go on, or what was found where the search is over."""
+        start = self.trials[0].reciprocals if self.trials else None
+        return {
+            "trials": [each.as_dict() for each in (tuned.trials if tuned else self.trials)],
+            "start": [] if start is None else start.tolist(),
+            "level": [self.level.dim, self.level.epochs],
+            "seconds": self.now(),
+            "over": tuned is not None,
+            "said": tuned.said if tuned else "",
+            "chosen": None if tuned is None or tuned.chosen is None else tuned.trials.index(tuned.chosen),
+            "method": method_name(tuned.settings) if tuned else "",
+            "settings": values_of(tuned.settings) if tuned else {},
+        }
+
+    def go_on(self, facts: Facts) -> None:
+        """Go on from facts that were kept."""
+        self.trials = [Trial(**each) for each in facts["trials"]]
+        if self.trials and facts["start"]:
+            start = torch.tensor(facts["start"], dtype=torch.float64)
+            self.trials[0] = replace(self.trials[0], reciprocals=start)
+        self.level = Level(*facts["level"])
+        self.started -= facts["seconds"]
+
+    def over(self, facts: Facts) -> Tuned:
+        """Return what was found before a stop."""
+        winner = None if facts["chosen"] is None else self.trials[facts["chosen"]]
+        settings = settings_of(facts["method"], facts["settings"])
+        return Tuned(settings, tuple(self.trials), winner, facts["said"], facts["seconds"])
