@@ -37,7 +37,7 @@ from procrustes_kge.training.recipes import (
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.training.tuning import Tuning
-from procrustes_kge.words import counted, either, unknown
+from procrustes_kge.words import either, unknown
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
 WRAP_UP = 1.0  # seconds: the last line, and the end of the process
@@ -118,9 +118,8 @@ def train(
     # Mistakes that do not depend on the graph are reported before it is read, or downloaded.
     grid_intensity(grid)
     # What was asked for is not shortened.
-    as_it_is = trials is not None or (
-        not tune and (recipe_name is not None or bool(changes.keys() & {"dim", "epochs"}))
-    )
+    named = recipe_name is not None or bool(changes.keys() & {"dim", "epochs"})
+    as_it_is = trials is not None or (named and not tune)
     every = interval(checkpoint_every)
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
@@ -150,30 +149,26 @@ def train(
         chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
         if chosen != recipes[0]:
             say(f"  {recipes[0]} does not fit into the time here, so {chosen} is trained; a longer --time allows it")
-        tuning = _tuning(chosen, changes, seconds, trials, size) if tune is not False else None
-        expected = None
-        if tuning is not None:
+        tuning, expected = None, None
+        if planned is not None and seconds is not None and planned.seconds > seconds - WRAP_UP - elapsed():
+            say(f"{chosen}: {planned.describe(elapsed())}")
+            if time is not None:
+                raise InputError(_too_short(time, source, chosen, planned))
+            seconds = None  # nobody asked for a minute
+            say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
+        elif tune is not False and (tuning := _tuning(chosen, changes, seconds, trials, size)):
             settings = recipe(chosen, source, **changes)
-            how_long = (
-                f"within {spoken_time(tuning.seconds)}" if tuning.seconds else f"in {counted(trials or 0, 'trial')}"
-            )
-            say(f"{chosen}: tuned on validation {how_long}")
+            say(f"{chosen}: tuned on validation {tuning.describe()}")
         elif planned is None:
             settings, paced = _paced(source, settings)
             say(f"{chosen}: {settings}{paced}")
         else:
             before = elapsed()
-            expected = {"seconds": before + planned.seconds, "memory_mb": planned.memory / 1e6}
             say(f"{chosen}: {planned.describe(before)}")
             if seconds is not None:
-                left = seconds - WRAP_UP - elapsed()
-                if planned.seconds <= left:
-                    settings = replace(settings, time=planned.for_epochs(left))
-                elif time is not None:
-                    raise InputError(_too_short(time, source, chosen, planned))
-                else:  # nobody asked for a minute
-                    seconds = None
-                    say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
+                settings = replace(settings, time=planned.for_epochs(seconds - WRAP_UP - before))
+        if planned is not None and tuning is None:
+            expected = {"seconds": elapsed() + planned.seconds, "memory_mb": planned.memory / 1e6}
         job = Job(source, settings, chosen, graph, options, grid, not entities_only, expected, tuning)
         remove(unfinished(folder))
         if checkpoint_every is not None and every is not None:

@@ -51,8 +51,9 @@ class Proposals:
     def mixed(self, trials: Sequence[Trial], draw: random.Random) -> Changes:
         """Return each setting of one or the other of two good trials, and one or two of them changed a little."""
         own = [each for each in trials if ANOTHER not in each.changes and each.valid_mrr is not None]
-        best = sorted(own, key=lambda each: -each.score)[:PARENTS]
-        one, other = ({**self.values, **each.changes} for each in draw.choices(best or [Trial({})], k=2))
+        best = sorted(own, key=lambda each: -each.score)[:PARENTS] or [Trial({})]
+        parents = draw.choices(best, weights=range(len(best), 0, -1), k=2)
+        one, other = ({**self.values, **each.changes} for each in parents)
         changes = {name: draw.choice((one, other))[name] for name in self.space}
         for name in draw.sample(sorted(self.space), k=min(len(self.space), draw.choice((1, 2)))):
             changes[name] = self.space[name].near(changes[name], draw)

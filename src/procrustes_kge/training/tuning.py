@@ -73,6 +73,12 @@ class Tuning:
         if self.trials is not None and (type(self.trials) is not int or self.trials < LEAST):
             raise InputError(f"trials {self.trials}, expected a whole number of at least {LEAST}")
 
+    def describe(self) -> str:
+        """Return in words how long the search is."""
+        if self.seconds is None:
+            return f"in {counted(self.trials or 0, 'trial')}"
+        return f"and trained within {spoken_time(self.seconds)}"
+
 
 @dataclass(frozen=True)
 class TuningProgress:

@@ -1,0 +1,182 @@
+"""Laws of tuning: planted settings are found, noise is not chased, and a search that was stopped ends the same."""
+
+import math
+from dataclasses import replace
+from itertools import count
+from zlib import crc32
+
+import pytest
+import torch
+from hypothesis import given, strategies as st
+
+from laws import refused
+from procrustes_kge.runs.checkpoints import FolderCheckpoints
+from procrustes_kge.training import tuning
+from procrustes_kge.training.checkpoints import Stopped
+from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.full_batch_settings import FitSettings
+from procrustes_kge.training.levels import Level, possible, usual, whole
+from procrustes_kge.training.trainer import Progress
+from procrustes_kge.training.trials import ENOUGH, FEWEST, MOST_ASIDE, Judge, Trial
+from procrustes_kge.training.tuning import Search, Tuning, tune
+from toys import random_graph
+
+GRAPH = random_graph(entities=30, relations=2, triples=600)
+BASE = ContrastSettings(dim=40, segment=20, groups=2, batch=64, epochs=4, device="cpu")
+BEST = 0.004  # regularisation, in what is planted
+
+
+def planted(noise=0.0, worth=0.2):
+    """Return a stand-in for training: the better, the nearer the regularisation is to what is best."""
+
+    def try_out(judge, settings, changes, stage="", report=None):
+        if report is not None:
+            report(Progress(0, 1, 0, 1))
+        apart = abs(math.log(max(getattr(settings, "regularisation", 1.0), 1e-6) / BEST))
+        generator = torch.Generator().manual_seed(crc32(str(settings).encode()))
+        drawn = noise * torch.randn(len(judge.sample), generator=generator, dtype=torch.float64)
+        reciprocals = 0.6 - worth * min(apart, 3) / 3 + drawn
+        return Trial(changes, stage, reciprocals.mean().item(), seconds=0.0, reciprocals=reciprocals)
+
+    return try_out
+
+
+@pytest.fixture
+def plant(monkeypatch):
+    return lambda **options: monkeypatch.setattr(Judge, "try_out", planted(**options))
+
+
+def test_what_is_planted_is_found(plant):
+    plant()
+    found = tune(GRAPH, BASE, trials=60)
+    assert BEST / 1.5 < found.settings.regularisation < BEST * 1.5
+    assert found.chosen in found.trials
+    assert (found.settings.dim, found.settings.groups) == (BASE.dim, BASE.groups)
+
+
+def test_noise_is_not_chased(plant):
+    plant(noise=0.3, worth=0.0)
+    margin, tuning.MARGIN = tuning.MARGIN, 4.0  # the noise of forty seeds
+    try:
+        assert all(tune(GRAPH, replace(BASE, seed=seed), trials=20).chosen is None for seed in range(10))
+    finally:
+        tuning.MARGIN = margin
+
+
+def test_a_search_by_trials_repeats(plant):
+    plant(noise=0.1)
+    one, other = (tune(GRAPH, BASE, trials=24) for _ in range(2))
+    assert (one.settings, one.chosen) == (other.settings, other.chosen)
+    assert [each.changes for each in one.trials] == [each.changes for each in other.trials]
+    assert len(one.trials) <= 24
+
+
+@given(st.sets(st.sampled_from(["regularisation", "crowd", "segment", "epochs"]), max_size=2))
+def test_what_is_kept_stays(kept):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Judge, "try_out", planted())
+        found = tune(GRAPH, BASE, trials=20, kept=kept)
+    assert all(getattr(found.settings, name) == getattr(BASE, name) for name in kept)
+
+
+class Stopping(FolderCheckpoints):
+    """Asks to stop after so many questions whether it does."""
+
+    def __init__(self, folder, after):
+        super().__init__(folder)
+        self.left = count(after, -1)
+
+    @property
+    def stopping(self):
+        return next(self.left) <= 0
+
+
+@pytest.mark.parametrize("after", [1, 7, 20])
+def test_a_stopped_search_ends_as_one_that_was_not(plant, tmp_path, after):
+    plant(noise=0.1)
+    wanted, found = tune(GRAPH, BASE, trials=24), None
+    for _ in range(200):
+        after += 1  # at least a generation more each time
+        try:
+            found = tune(GRAPH, BASE, trials=24, checkpoints=Stopping(tmp_path / "stopped", after))
+            break
+        except Stopped:
+            pass
+    assert found is not None
+    assert (found.settings, found.said) == (wanted.settings, wanted.said)
+    assert [each.as_dict() for each in found.trials] == [each.as_dict() for each in wanted.trials]
+
+
+def test_a_search_that_is_over_is_not_made_again(plant, tmp_path, monkeypatch):
+    plant()
+
+    class Due(FolderCheckpoints):
+        def due(self, part, epoch):
+            return True
+
+    first = tune(GRAPH, BASE, trials=12, checkpoints=Due(tmp_path / "over"))
+    monkeypatch.setattr(Judge, "try_out", None)
+    again = tune(GRAPH, BASE, trials=12, checkpoints=FolderCheckpoints(tmp_path / "over"))
+    assert (again.settings, again.said, again.chosen) == (first.settings, first.said, first.chosen)
+
+
+def test_the_best_so_far_will_do(plant, tmp_path):
+    plant()
+    with pytest.raises(Stopped):
+        tune(GRAPH, BASE, trials=40, checkpoints=Stopping(tmp_path / "some", 30))
+    kept = FolderCheckpoints(tmp_path / "some")
+    found = Search(GRAPH, BASE, Tuning(trials=40, enough=True), checkpoints=kept).run()
+    assert found.chosen is not None
+    assert 4 <= len(found.trials) < 40
+
+
+def test_too_few_validation_triples_are_said():
+    tiny = random_graph(entities=5, relations=1, triples=12)
+    found = tune(tiny, replace(BASE, batch=4), trials=8)
+    assert found.settings == replace(BASE, batch=4)
+    assert str(FEWEST) in found.said
+
+
+def test_training_triples_judge_where_validation_triples_are_few():
+    judge = Judge.of(replace(GRAPH, valid=GRAPH.valid[:0]), 20)
+    assert 0 < len(judge.graph.valid) <= MOST_ASIDE * len(GRAPH.train) + 1
+    assert len(judge.graph.train) + judge.aside == len(GRAPH.train)
+    enough = random_graph(entities=300, relations=2, triples=7 * ENOUGH)
+    assert Judge.of(enough, 20).graph is enough
+    assert len(Judge.of(enough, 20).sample) == ENOUGH
+
+
+@pytest.mark.parametrize("settings", [BASE, FitSettings(dim=40, device="cpu")])
+def test_levels_are_parts_of_the_training_and_become_cheaper(settings):
+    assert whole(settings).of(settings, 10**6).segment == settings.segment
+    if isinstance(settings, ContrastSettings):
+        trials = [level.of(settings, 10**6) for level in possible(settings)]
+        assert trials[0].dim == settings.dim // settings.groups
+        costs = [trial.dim * trial.epochs for trial in trials]
+        assert costs == sorted(costs, reverse=True)
+    assert Level(1).of(settings, 10**6).dim == settings.segment
+    assert usual(settings).of(settings, 10**6).dim <= settings.dim
+
+
+@pytest.mark.parametrize("choice", [{}, {"seconds": 1.0, "trials": 8}, {"trials": 1}])
+def test_a_search_has_one_end(choice):
+    if len(choice) == 1:
+        refused(lambda: Tuning(**choice), setting="trials", seen=1, remedy="at least")
+    else:
+        refused(lambda: Tuning(**choice), setting="search", seen="time or a number", remedy="leave one out")
+
+
+@pytest.mark.slow
+def test_a_real_graph_is_tuned_by_the_clock():
+    from procrustes_kge import read_graph
+
+    graph = read_graph("wordnet-mini")
+    found = tune(graph, seconds=20)
+    assert found.seconds < 20
+    assert found.settings.time > 0
+
+
+def test_real_trials_choose_real_settings():
+    found = tune(GRAPH, BASE, trials=9)
+    assert all(each.valid_mrr is not None for each in found.trials)
+    assert [each.stage for each in found.trials[-2:]] == ["race", "race"]
