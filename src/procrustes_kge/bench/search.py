@@ -12,6 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from procrustes_kge.training.supervised import check_negatives
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import FEWEST, Judge, Trial
-from procrustes_kge.training.tuning import FINALISTS, MARGIN, RACE, Tuned, TuningProgress
+from procrustes_kge.training.tuning import FINALISTS, MARGIN, RACE, SPARE, Tuned, TuningProgress
 from procrustes_kge.words import counted
 
 FILE = "study.db"
@@ -69,6 +70,7 @@ class LongSearch:
         self.graph, self.name, self.fixed = graph, name, dict(fixed)
         self.base = watched(recipe(name, graph, **fixed), self.fixed)
         self.most, self.left, self.report, self.stopping = trials, left, report, stopping
+        self.reserved = 0.0  # seconds for the race
         self.judge = Judge.of(graph, self.base.dim, self.base.seed)
         if len(self.judge.sample) < FEWEST:
             has = f"{graph.name} has {counted(len(self.judge.sample), 'triple')} to judge settings by"
@@ -84,7 +86,7 @@ class LongSearch:
         self.firsts = [{each: known[each] for each in space} for known in firsts]
         about = {"graph": graph.checksum, "recipe": name, "settings": values}
         about["settings"] = {each: value for each, value in values.items() if each not in ("device", "workers")}
-        self.study = StudyFile(folder / FILE, about, space, resume)
+        self.study = StudyFile(folder / FILE, about, space, resume, len(self.judge.sample))
 
     @property
     def trials(self) -> list[Trial]:
@@ -94,12 +96,13 @@ class LongSearch:
     def run(self) -> Tuned:
         """Search, race, and return what was found; `Stopped` where that is asked for."""
         began = time.perf_counter()
-        try:
+        race = list[Trial]()
+        with suppress(OutOfTimeError):
             while self.goes_on():
                 self.step()
+        self.reserved = 0.0
+        with suppress(OutOfTimeError):
             race = self.race()
-        except OutOfTimeError:
-            race = []
         return replace(self.decided(race), seconds=time.perf_counter() - began)
 
     def goes_on(self) -> bool:
@@ -107,7 +110,8 @@ class LongSearch:
         fruitless = [each.stage in (REFUSED, REPEATED) for each in self.study.trials[-FRUITLESS:]]
         if sum(fruitless) == FRUITLESS or (self.most is not None and len(self.trials) >= self.most):
             return False
-        return self.left() > sum(each.seconds for each in self.racing())
+        self.reserved = SPARE * sum(each.seconds for each in self.racing())
+        return self.left() > self.reserved
 
     def step(self) -> None:
         """Ask for a trial, train it, and tell what came of it."""
@@ -198,10 +202,10 @@ class LongSearch:
         return Tuned(self.settings_of(best.changes), every, best, said, 0.0)
 
     def check(self) -> None:
-        """Stop where that is asked for, or where there is no time left."""
+        """Stop where that is asked for, or where there is no time left but what is reserved for the race."""
         if self.stopping():
             raise Stopped
-        if self.left() <= 0:
+        if self.left() <= self.reserved:
             raise OutOfTimeError
 
     def tell(self) -> None:
@@ -229,8 +233,7 @@ class _Curve:
         point = round(POINTS * progress.epoch / epochs)
         if point > self.point:  # the other parts of a model come later, and are not validated
             self.point, self.mrr = point, progress.valid_mrr
-            self.trial.report(self.mrr, point)
-            if self.trial.should_prune():
+            if self.search.study.hopeless(self.trial, self.mrr, point):
                 raise optuna.TrialPruned
 
     @property

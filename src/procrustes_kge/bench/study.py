@@ -16,7 +16,6 @@ import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution
 from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import URL
-from sqlalchemy.exc import SQLAlchemyError
 
 from procrustes_kge.errors import InputError, in_one_line
 from procrustes_kge.system.files import scratch_folder
@@ -36,20 +35,23 @@ FIRST_PRUNED, BEFORE = 5, 2  # trials that end before one is pruned; points of i
 class StudyFile:
     """A study: the trials that have ended, and the one that is running."""
 
-    def __init__(self, file: Path, about: dict[str, Any], space: Space, resume: bool) -> None:
-        """Begin a study, or go on with one that is about the same; else `InputError`."""
+    def __init__(self, file: Path, about: dict[str, Any], space: Space, resume: bool, triples: int) -> None:
+        """Begin a study, or go on with one that is about the same and judged by so many triples; else `InputError`."""
         self.file, self.space = file, space
         about = {**about, "space": {name: repr(values) for name, values in space.items()}}
         _check_place(file, resume)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         with _undamaged(file):
-            self.study = _opened(file)
+            self.storage = _stored(file)
+            self.study = _opened(self.storage, resume)
             known = self.study.user_attrs.get(ABOUT)
             self.trials = [_outcome(each) for each in self.study.get_trials(states=ENDED)]
             left = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
             if known is not None and not isinstance(known, dict):
                 raise ValueError("it does not say what it is about")
             self.start: list[float] = [float(each) for each in self.study.user_attrs.get(START, [])]
+            if len(self.start) not in (0, triples):
+                raise ValueError(f"its first trial is judged by {len(self.start)} triples, expected {triples}")
         if known is not None or self.trials:
             _check_same(file, known or {}, about)
         with self.kept():
@@ -70,6 +72,12 @@ class StudyFile:
         exact = {name for name, values in self.space.items() if not isinstance(values, Range)}
         return trial, {name: each if name in exact else rounded(each) for name, each in trial.params.items()}
 
+    def hopeless(self, trial: optuna.Trial, mrr: float, point: int) -> bool:
+        """Keep a point of a trial's learning curve; say whether the trial is worse than most were there."""
+        with self.kept():
+            trial.report(mrr, point)
+            return bool(trial.should_prune())
+
     def tell(self, trial: optuna.Trial, outcome: Trial) -> None:
         """Keep what came of a trial; one without a figure is the worst there is."""
         with self.kept():
@@ -88,6 +96,11 @@ class StudyFile:
         with self.kept():
             self.study.tell(trial, state=TrialState.FAIL)
 
+    def close(self) -> None:
+        """Let go of the file."""
+        self.storage.remove_session()
+        self.storage.engine.dispose()
+
     @property
     def race(self) -> list[Trial]:
         """The race that was run last; empty where there was none."""
@@ -101,12 +114,14 @@ class StudyFile:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Say in a sentence that the file cannot be written."""
+        """Say in a sentence that the file cannot be written, or holds what Optuna stumbles over."""
         try:
             yield
-        except (SQLAlchemyError, optuna.exceptions.StorageInternalError) as error:
-            reason = in_one_line(getattr(error.__cause__ or error, "orig", None) or error)
-            raise InputError(f"{self.file}: cannot be written ({reason}); mend that, then --resume goes on") from error
+        except Exception as error:
+            cause = getattr(error.__cause__ or error, "orig", None) or error
+            reason = in_one_line(cause)
+            what = "cannot be written" if isinstance(cause, sqlite3.Error) else "damaged"
+            raise InputError(f"{self.file}: {what} ({reason}); mend that, then --resume goes on") from error
 
 
 class _Given(optuna.samplers.BaseSampler):
@@ -147,13 +162,16 @@ def _distribution(values: Any) -> BaseDistribution:
     return CategoricalDistribution(values.values)
 
 
-def _opened(file: Path) -> optuna.Study:
+def _stored(file: Path) -> optuna.storages.RDBStorage:
     url = URL.create("sqlite", database=str(file)).render_as_string().replace("{", "{{").replace("}", "}}")
+    return optuna.storages.RDBStorage(url)
+
+
+def _opened(storage: optuna.storages.RDBStorage, resume: bool) -> optuna.Study:
     pruner = optuna.pruners.MedianPruner(n_startup_trials=FIRST_PRUNED, n_warmup_steps=BEFORE)
-    storage = optuna.storages.RDBStorage(url)
-    return optuna.create_study(
-        storage=storage, study_name=STUDY, direction="maximize", pruner=pruner, load_if_exists=True
-    )
+    if resume:
+        return optuna.load_study(storage=storage, study_name=STUDY, pruner=pruner)
+    return optuna.create_study(storage=storage, study_name=STUDY, pruner=pruner, direction="maximize")
 
 
 def _check_place(file: Path, resume: bool) -> None:

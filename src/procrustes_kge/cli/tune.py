@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from contextlib import closing
 from importlib.metadata import version
 from math import inf
 from pathlib import Path
@@ -101,7 +102,8 @@ def tune(
         search = LongSearch(source, name, changes, folder, resume, trials, left, show, stop.is_set)
         if resume:
             say(f"{name}: going on after {counted(len(search.trials), 'trial')}")
-        found = _found(search, stop, folder)
+        with closing(search.study):
+            found = _found(search, stop, folder)
         repeat = repeating_command(graph, source, name, found.settings, reading.options())
         report = _report(source, name, found, repeat)
         write_json_atomically(folder / REPORT, report)
