@@ -24,8 +24,39 @@ from trials import DIM, trial
 
 GRAPHS = ("wn18rr", "fb15k-237", "umls", "kinship", "NELL-995", "DBpedia50", "nations", "wordnet-mini", "WN18")
 SEEDS = (0, 1, 2)
+# With squares everything would stay at nothing: there they pull harder than answers do.
+CUBES = {"regulariser_power": 3.0, "regularisation": 0.02}
+FROM_NOTHING = {
+    **{"scale": True, "translate": False, "init_scale": 1e-3, "init_std": 1e-3, "scale_regularisation": 0.01},
+    **CUBES,
+}
 IDEAS: dict[str, dict[str, Any]] = {
     "as the record's best": {},
+    "relations too": {"relation_weight": 4.0},
+    "relations too, 1": {"relation_weight": 1.0},
+    "inverses": {"inverses": True},
+    "power 3": {"regulariser_power": 3.0},
+    "power 3, half as much": {"regulariser_power": 3.0, "times": {"regularisation": 0.5}},
+    "power 3, no translation": {"regulariser_power": 3.0, "translate": False},
+    "power 2.25": {"regulariser_power": 2.25},
+    "queries .5 to 1.5": {"query_regularisation": 9.0, "times": {"regularisation": 1 / 6}},
+    "queries three times": {"query_regularisation": 3.0, "times": {"regularisation": 0.5}},
+    "scales kept short": {"scale": True, "scale_regularisation": 0.001},
+    "vectors from less": {"init_std": 1e-3},
+    "dropout .65": {"dropout": 0.65},
+    "segments of 2": {"segment": 2},
+    "segments of 2, relations too": {"segment": 2, "relation_weight": 4.0},
+    "segments of 2, power 3": {"segment": 2, "regulariser_power": 3.0},
+    "segments of 2, power 3, relations too": {"segment": 2, "regulariser_power": 3.0, "relation_weight": 4.0},
+    "scales from nothing": FROM_NOTHING,
+    "segments of 2, scales from nothing": {"segment": 2, **FROM_NOTHING},
+    "segments of 2, scales from nothing, inverses": {"segment": 2, **FROM_NOTHING, "inverses": True},
+    "segments of 2, scales from nothing, inverses, relations too": {
+        **{"segment": 2, "inverses": True, "relation_weight": 4.0},
+        **FROM_NOTHING,
+    },
+    "inverses, power 3": {"inverses": True, "regulariser_power": 3.0},
+    "inverses, relations too": {"inverses": True, "relation_weight": 4.0},
 }
 
 
@@ -58,7 +89,8 @@ def main() -> None:
         }
         results = begun(name, arguments)
         for seed in SEEDS:
-            for idea, change in IDEAS.items():
+            for idea, described in IDEAS.items():
+                change = told(described, start, base)
                 done = any(each["idea"] == idea and each["seed"] == seed for each in results)
                 if done or time.perf_counter() - started > arguments.seconds or not possible(change):
                     continue
@@ -74,6 +106,13 @@ def begun(name: str, arguments: argparse.Namespace) -> list[dict[str, Any]]:
         if file.exists():
             return json.loads(file.read_text(encoding="utf-8"))["results"]
     return []
+
+
+def told(change: dict[str, Any], start: dict[str, Any], base: ContrastSettings) -> dict[str, Any]:
+    """Return the settings of an idea; those under `times` are shares of what they start from."""
+    shares: dict[str, float] = change.get("times", {})
+    scaled = {name: share * start.get(name, getattr(base, name)) for name, share in shares.items()}
+    return {**{name: value for name, value in change.items() if name != "times"}, **scaled}
 
 
 def possible(change: dict[str, Any]) -> bool:

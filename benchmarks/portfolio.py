@@ -14,7 +14,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean
+from statistics import mean, median
 from typing import Any
 
 import result_files
@@ -46,24 +46,30 @@ def regrets(found: dict[str, dict[str, Any]]) -> Regrets:
     return rows
 
 
+def completed(rows: Regrets, graphs: Sequence[str]) -> Regrets:
+    """Return regrets of all trials on all graphs: where a graph has not had a trial, what is usual there."""
+    usual = {name: median(row[name] for row in rows.values() if name in row) for name in graphs}
+    return {number: {**usual, **row} for number, row in rows.items()}
+
+
 def portfolio(rows: Regrets, graphs: Sequence[str], size: int = SIZE) -> list[int]:
     """Return trials in the order in which a search should try them."""
     chosen = list[int]()
     best = dict.fromkeys(graphs, WORST)
 
     def left(number: int) -> float:
-        return mean(min(best[name], rows[number].get(name, WORST)) for name in graphs)
+        return mean(min(best[name], rows[number][name]) for name in graphs)
 
     for _ in range(size):
         # Trial 0 is what a recipe was before there was a record.
         chosen.append(min((number for number in rows if number and number not in chosen), key=left))
-        best = {name: min(best[name], rows[chosen[-1]].get(name, WORST)) for name in graphs}
+        best = {name: min(best[name], rows[chosen[-1]][name]) for name in graphs}
     return chosen
 
 
 def after(rows: Regrets, chosen: Sequence[int], graph: str) -> list[float]:
     """Return the regret on a graph after each trial of a portfolio."""
-    seen = [rows[number].get(graph, WORST) for number in chosen]
+    seen = [rows[number][graph] for number in chosen]
     return [min(seen[: count + 1]) for count in range(len(seen))]
 
 
@@ -74,7 +80,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     found = records(arguments.folder)
-    rows, graphs = regrets(found), list(found)
+    graphs = list(found)
+    rows = completed(regrets(found), graphs)
     chosen = portfolio(rows, graphs, arguments.size)
     changes = {number: trial["changes"] for number, trial in enumerate(found[graphs[0]]["trials"])}
     for number in chosen:

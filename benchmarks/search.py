@@ -25,7 +25,7 @@ from procrustes_kge import Graph, read_graph, recipe
 from procrustes_kge.runs.experiment import device_name, experiment
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training import learner
-from procrustes_kge.training.gradients import Gradients, Tables, both_directions
+from procrustes_kge.training.gradients import Gradients, Tables, of_rotations
 from procrustes_kge.training.learner import Rotations, polar
 from procrustes_kge.training.optimisers import Adagrad
 from procrustes_kge.training.recipes import OWN, Settings, changed, values_of
@@ -106,16 +106,18 @@ ONE: dict[tuple[str, str], list[Change]] = {
 class DescendedRotations(Rotations):
     """Rotations that move by Adagrad, number by number, and back to the nearest orthogonal matrices."""
 
-    def __init__(self, rotations: Float[Tensor, "directions segments width width"], positives: bool) -> None:
-        super().__init__(rotations, positives)
+    def __init__(
+        self, rotations: Float[Tensor, "directions segments width width"], positives: bool, inverses: bool = False
+    ) -> None:
+        super().__init__(rotations, positives, inverses)
         self.adagrad = Adagrad(rotations[: len(self.squares)])
 
     def stepped(
-        self, tables: Tables, gathered: Gradients, learning_rate: float
-    ) -> Float[Tensor, "relations segments width width"]:
+        self, tables: Tables, gathered: Gradients, learning_rate: float | Tensor
+    ) -> Float[Tensor, "rotations segments width width"]:
         """Return rotations after a step."""
         moved = tables.rotations[: len(self.squares)].clone()
-        gradient = both_directions(gathered.rotations) / gathered.rotations_weight
+        gradient = of_rotations(gathered.rotations, len(moved)) / gathered.rotations_weight
         self.adagrad(moved, gradient, 0.2 * learning_rate)  # as entities move
         return polar(moved)
 

@@ -3,10 +3,10 @@
 python benchmarks/tuned.py                                     all rows that are missing, three seeds
 python benchmarks/tuned.py umls wn18rr --rows tuned --seconds 60
 
-`was` are the settings by a rule on the number of answers per query; `default` those of the recipe now; `tuned` the whole
-of `procrustes train` in the time: search, training, ranking; `reference` the best of the record of random trials,
-trained in full. Validation and test MRR, and the seconds of each. Writes benchmarks/results/tuned-DEVICE.json after every
-row, and goes on where that ends.
+`was` are the settings by a rule on the number of answers per query; `default` those of the recipe now; `tuned` is the
+whole of `procrustes train` in the time: search, training, ranking; `reference` the best of the record of random trials,
+trained in full. Validation and test MRR, and the seconds of each. Writes benchmarks/results/tuned-DEVICE.json after
+every row, and goes on where that ends.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from procrustes_kge.models.ranking import PROTOCOL, figure, rank
 from procrustes_kge.runs.experiment import device_name
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.budget import plan
+from procrustes_kge.training.portfolio import portfolio
 from procrustes_kge.training.recipes import Settings, changed, learned, values_of
 
 ROWS = ("was", "default", "tuned", "reference")
@@ -38,16 +39,15 @@ def settings_of(row: str, graph: Graph, name: str, seed: int, arguments: argpars
     device, seconds = arguments.device, arguments.seconds
     if row == "tuned":
         found = tune(graph, recipe("accurate", graph, device, seed=seed), seconds=seconds)
-        return found.settings, {key: value for key, value in found.as_dict().items()}
+        return found.settings, found.as_dict()
     if row == "reference":
         [changes] = best(name, result_files.RESULTS, 1)
         return changed(ten_graphs.former(graph, device, seed=seed), **changes), None
-    settings = (
-        ten_graphs.former(graph, device, seed=seed) if row == "was" else recipe("accurate", graph, device, seed=seed)
-    )
-    if choose_device(device).type == "cpu":  # within the same time
-        settings = plan(graph, settings, seconds).settings
-    return settings, None
+    own = ten_graphs.former(graph, device, seed=seed)
+    if row == "default":
+        own = changed(own, **portfolio()[0])
+    # On a CPU within the same time.
+    return plan(graph, own, seconds).settings if choose_device(device).type == "cpu" else own, None
 
 
 def one(row: str, graph: Graph, name: str, seed: int, arguments: argparse.Namespace) -> dict[str, Any]:

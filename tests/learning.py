@@ -97,8 +97,11 @@ def problems(draw, kinds=KINDS, dtype=torch.float64, **others):
         draw(st.sampled_from(kinds)),
         negatives=draw(st.integers(1, len(graph.entities) - 1)),
         regularisation=draw(st.sampled_from([0.0, 0.1])),
+        power=draw(st.sampled_from([2.0, 1.5, 3.0])),
         crowd=draw(st.sampled_from([0.0, 0.5, 1.0, 2.0])),
-        **others,
+        query_regularisation=draw(st.sampled_from([1.0, 3.0])),
+        scale_regularisation=draw(st.sampled_from([0.0, 0.1])),
+        **{"relation_weight": draw(st.sampled_from([0.0, 0.7])), **others},
     )
     sizes = {"segments": draw(st.integers(1, 3)), "width": draw(st.integers(2, 4)), "height": draw(HEIGHTS)}
     sides = {"scale": draw(st.booleans()), "translate": draw(st.booleans())}
@@ -133,10 +136,29 @@ def plain_losses(tables, batch, asked, draw, kept=None):
         compared = query if kept is None else query * kept[row]
         reported, learned = _query_loss(asked, compared, tables.vectors, answers, weight, drawn)
         losses.append(reported.detach())
-        squares = tables.vectors.square().sum(dim=1)
-        lengths = len(answers) * (squares[entity] + query.square().sum()) + 2 * squares[answers].sum()
+        powers, of_query = (_powers(rows, shape, asked.power) for rows in (tables.vectors, query[None]))
+        lengths = len(answers) * (powers[entity] + asked.query_regularisation * of_query[0]) + 2 * powers[answers].sum()
         total = total + learned + asked.regularisation * weight * lengths
+        if tables.scales is not None and asked.scale_regularisation:
+            of_scales = _powers(tables.scales[direction][None], shape, asked.power).sum()
+            total = total + asked.scale_regularisation * weight * len(answers) * of_scales
+        total = total + asked.relation_weight * weight * _relation_loss(tables, entity, direction, answers)
     return torch.stack(losses), total
+
+
+def _powers(rows, shape, power):
+    """Return Σ_s ‖x_s‖^p of each row."""
+    return torch.linalg.vector_norm(rows.view(len(rows), *shape), dim=2).pow(power).sum(dim=1)
+
+
+def _relation_loss(tables, entity, direction, answers):
+    """Return −Σ log p(direction) over the answers: each direction scores by its own query about the entity."""
+    asked = tables.vectors[entity].view(tables.rotations.shape[1:3])
+    queries = torch.einsum("sw,rswv->rsv", asked, tables.rotations)
+    queries = queries if tables.scales is None else queries * tables.scales
+    queries = queries if tables.translations is None else queries + tables.translations
+    scores = tables.vectors[answers] @ queries.flatten(1).T
+    return -scores.log_softmax(dim=1)[:, direction].sum()
 
 
 def _query_loss(asked, query, vectors, answers, weight, drawn):

@@ -17,6 +17,10 @@ METHODS = {
     "full batch, adam": (FullBatch, FitSettings(dim=24, segment=8, pilot=500, optimiser="adam", loss="norm", **CPU)),
     "contrastive": (Contrastive, ContrastSettings(**CONTRAST)),
     "contrastive, drawn, in groups": (Contrastive, ContrastSettings(groups=2, negatives=16, **CONTRAST)),
+    "contrastive, with inverses, relations too": (
+        Contrastive,
+        ContrastSettings(inverses=True, relation_weight=2.0, init_scale=1e-3, scale_regularisation=0.1, **CONTRAST),
+    ),
     "contrastive, positives": (
         Contrastive,
         ContrastSettings(relations="positives", lengths="unit", loss="squared", negatives="none", **CONTRAST),

@@ -32,7 +32,7 @@ def contrasted(**changes):
     return contrast(graph, replace(CONTRAST, **changes)), graph
 
 
-def drawn(seed=0, translate=False, scale=False):
+def drawn(seed=0, translate=False, scale=False, inverses=False):
     """Return a model that was never trained, and a graph that nobody planted.
 
     With scales each direction has a map of its own; without them heads are asked by the tails' map read backwards.
@@ -42,7 +42,7 @@ def drawn(seed=0, translate=False, scale=False):
     relations = len(graph.relations)
     shape = (len(graph.entities), segments, width)
     vectors = torch.nn.functional.normalize(torch.randn(shape, generator=generator), dim=-1)
-    rotations = random_orthogonal(width, generator, (relations, segments)).float()
+    rotations = random_orthogonal(width, generator, ((1 + inverses) * relations, segments)).float()
     shifts = torch.randn(2 * relations, segments, width, generator=generator) if translate else None
     scales = torch.randn(2 * relations, segments, width, generator=generator) if scale else None
     if shifts is not None and scales is None:
@@ -67,12 +67,16 @@ MODELS = {
     "drawn, translated": Declared(lambda: drawn(translate=True)),
     "drawn, scaled": Declared(lambda: drawn(scale=True), backwards=False),
     "drawn, scaled and translated": Declared(lambda: drawn(scale=True, translate=True), backwards=False),
+    "drawn, with inverses": Declared(lambda: drawn(inverses=True), backwards=False),
     "fitted": Declared(lambda: fitted(translate=False), exact=True, learned=True),
     "fitted, translated": Declared(lambda: fitted(translate=True), learned=True),
     "contrasted": Declared(lambda: contrasted(scale=False, translate=False), exact=True, unit=False, learned=True),
     "contrasted, scaled and translated": Declared(contrasted, backwards=False, unit=False, learned=True),
     "contrasted, in groups, scaled and translated": Declared(
         lambda: contrasted(groups=2), backwards=False, unit=False, learned=True
+    ),
+    "contrasted, with inverses": Declared(
+        lambda: contrasted(inverses=True, scale=False, translate=False), backwards=False, unit=False, learned=True
     ),
     "contrasted, of unit length, translated": Declared(
         lambda: contrasted(loss="sigmoid", negatives=20, scale=False, **UNIT), backwards=False, learned=True

@@ -15,6 +15,7 @@ from procrustes_kge.linalg import (
     inverse_norms,
     nearest_orthogonal,
     nearest_orthogonal_by_products,
+    nearest_orthogonal_of_pairs,
     principal_components,
     procrustes_step,
     run_sum,
@@ -155,6 +156,21 @@ def test_by_products_lengthens_nothing_beyond_one(generator, width, powers):
     assert lengths.max() <= 1 + 1e-4
     # Directions above 1e-4 of the whole have length one.
     assert (lengths > 1 - 1e-4).sum() >= sum(value > 3e-4 * sum(values) for value in values)
+
+
+@given(SEEDS, BATCHES, st.floats(-18, 18))
+def test_pairs_have_the_same_nearest_orthogonal_matrix_without_iteration(generator, batch, power):
+    matrices = 10**power * normal(*batch, 7, 2, 2, generator=generator)
+    close(nearest_orthogonal_of_pairs(matrices), nearest_orthogonal(matrices), 1e-8)
+    single = matrices.float()
+    close(nearest_orthogonal_of_pairs(single).double(), nearest_orthogonal(matrices), 1e-2)
+
+
+@given(SEEDS)
+def test_pairs_that_are_orthogonal_stay_as_they_are(generator):
+    rotations = random_orthogonal(2, generator, (20,))
+    close(nearest_orthogonal_of_pairs(1e-20 * rotations), rotations)
+    assert not nearest_orthogonal_of_pairs(torch.zeros(3, 2, 2)).any()
 
 
 def test_by_products_turns_nothing_by_nothing():

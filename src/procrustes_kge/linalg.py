@@ -68,6 +68,20 @@ def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Flo
     return rotations.view_as(matrices)
 
 
+def nearest_orthogonal_of_pairs(matrices: Float[Tensor, "*batch 2 2"]) -> Float[Tensor, "*batch 2 2"]:
+    """Return the same Q of 2 × 2 matrices, which needs no iteration: M + sign(det M) · cofactors of M, to its length.
+
+    Both parts of the sum turn alike: M = U Σ Vᵀ has the cofactors ± U Σ' Vᵀ, Σ' with the singular values exchanged.
+    """
+    size = matrices.abs().amax(dim=(-2, -1), keepdim=True).clamp_min(torch.finfo(matrices.dtype).tiny)
+    (a, b), (c, d) = ((row.unbind(-1)) for row in (matrices / size).unbind(-2))
+    sign = torch.where(a * d < b * c, -1.0, 1.0).to(matrices.dtype)
+    along, across = a + sign * d, b - sign * c
+    length = torch.hypot(along, across).clamp_min(torch.finfo(matrices.dtype).tiny)
+    along, across = along / length, across / length
+    return torch.stack([along, across, -sign * across, sign * along], dim=-1).view_as(matrices)
+
+
 def completed(covariances: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
     """Return M + ε·diag(1, −1, 1, …), ε = √(machine precision) · ‖M‖: its nearest orthogonal matrix is unique.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from procrustes_kge.bench.speed import MachineRates
 from procrustes_kge.bench.table import Row, table_rows
 from procrustes_kge.errors import InputError
 from procrustes_kge.training import learner
@@ -109,6 +110,39 @@ def test_every_study_changes_settings_that_there_are(script):
                 changed(base, **change)  # which refuses what there is not
 
 
+def test_every_idea_and_every_candidate_changes_settings_that_there_are(script):
+    ideas, plateau, base = script("ideas"), script("plateau"), recipe("accurate", None, "cpu", dim=500, groups=1)
+    for change in ideas.IDEAS.values():
+        told = ideas.told(change, {"regularisation": 0.06}, base)
+        assert ideas.possible(told)
+        changed(base, **told)
+    dura = ideas.told(ideas.IDEAS["queries .5 to 1.5"], {"regularisation": 0.06}, base)
+    assert dura == {"query_regularisation": 9.0, "regularisation": pytest.approx(0.01)}
+    for candidate in plateau.CANDIDATES.values():
+        changed(base, **{name: value for name, value in candidate.items() if name != "dataset"})
+
+
+def test_a_candidate_is_trained_once_for_each_seed_and_tested_where_asked_for(script, monkeypatch, tmp_path, capsys):
+    plateau = script("plateau")
+    tiny = {"dataset": "umls", "dim": 8, "segment": 2, "groups": 1, "batch": 256, "epochs": 1, "validate_every": 0}
+    monkeypatch.setattr(plateau, "CANDIDATES", {"tiny": tiny})
+    monkeypatch.setattr(plateau, "read_graph", lambda name: rotated_graph())
+    common = ["plateau.py", "tiny", "--device", "cpu", "--folder", str(tmp_path), "--commit", "none", "--seeds", "2"]
+    for more in ([], [], ["--test"], ["--changes", "epochs=2"]):
+        monkeypatch.setattr("sys.argv", [*common, *more])
+        plateau.main()
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 3 + 1 + 3 + 3
+    assert all(" valid 0." in text for text in printed)
+    results = json.loads((tmp_path / "plateau.json").read_text(encoding="utf-8"))["results"]
+    assert [(each["name"], each["seed"]) for each in results] == [
+        *(("tiny", seed) for seed in (0, 1)),
+        *(("tiny epochs=2", seed) for seed in (0, 1)),
+    ]
+    assert ["test_mrr" in each for each in results] == [True, True, False, False]
+    assert results[2]["epochs"] == 2
+
+
 def test_a_trial_is_ranked_on_validation_alone(script):
     graph, settings = rotated_graph(), ContrastSettings(dim=8, segment=4, epochs=2, batch=256, device="cpu")
     for change in ({"crowd": 0.5}, {"relations": "gradient"}):
@@ -191,3 +225,14 @@ def test_older_files_are_read_by_the_names_of_today(script):
     today = ALL_OPTIONS.union(*({field.name for field in fields(kind)} for kind in METHODS.values()))
     assert today.isdisjoint(result_files.OLD_NAMES)
     assert today.issuperset(result_files.OLD_NAMES.values())
+
+
+def test_trainings_are_timed_and_their_epochs_stand_beside_a_floor(script):
+    epochs, graph = script("epochs"), rotated_graph()
+    settings = ContrastSettings(dim=16, segment=8, groups=2, epochs=2, batch=64, validate_every=0, device="cpu")
+    rates = MachineRates(copy=1e9, products=1e9, half_products=1e9)
+    found = epochs.measured(graph, settings, rates, trainings=2)
+    assert len(found["seconds"]) == 2
+    assert found["milliseconds_a_step"] * found["steps"] == pytest.approx(2000 * found["epoch"]["seconds"])
+    assert f"{found['steps']} steps" in epochs.line(found)
+    assert "steps of" in epochs.profiled(graph, settings)

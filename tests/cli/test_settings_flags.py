@@ -62,6 +62,13 @@ CHOSEN = {
         "label_smoothing": 0.0,  # for all negatives alone
         "crowd": 0.75,
         "warm_start": 1,
+        "inverses": True,
+        "regulariser_power": 3.0,
+        "query_regularisation": 0.5,
+        "scale_regularisation": 0.02,
+        "init_std": 0.1,
+        "init_scale": 0.5,
+        "relation_weight": 0.0,  # for the softmax alone
     },
     "tucker": {
         **SCHEDULE,
@@ -88,7 +95,7 @@ CHOSEN = {
         "tf32": False,
     },
 }
-DEFAULTS = {"label_smoothing", "loss_margin", "model", "loss"}  # as the recipe has them
+DEFAULTS = {"label_smoothing", "relation_weight", "loss_margin", "model", "loss"}  # as the recipe has them
 NO_FLAGS = {"time": 0.0}  # the command turns a budget into other settings
 
 

@@ -1,4 +1,4 @@
-"""Laws of `procrustes train` where it searches for settings: what it prints, keeps and refuses, and how it is stopped."""
+"""Laws of `procrustes train` where it searches for settings: what it prints and keeps, and how it is stopped."""
 
 import json
 import signal

@@ -13,8 +13,10 @@ pytest.importorskip("triton", reason="Triton is not installed; `make check` inst
 
 import triton.runtime.interpreter as interpreter
 
-from procrustes_kge.kernels import can_compare, can_fuse, full_batch as fused
+from procrustes_kge.kernels import can_compare, can_fuse, can_move, full_batch as fused
+from procrustes_kge.kernels.adagrad import WIDEST_ROW, move_
 from procrustes_kge.kernels.distances import summed_lengths
+from procrustes_kge.layouts.batches import QueryBatches
 from procrustes_kge.layouts.fused import FusedLayout
 from procrustes_kge.layouts.relational import RelationalMatrices
 from procrustes_kge.linalg import nearest_orthogonal_by_products
@@ -24,6 +26,10 @@ from procrustes_kge.training import blocks, full_batch
 from procrustes_kge.training.blocks import FusedBlock, PlainBlock, start_vectors
 from procrustes_kge.training.full_batch import fit
 from procrustes_kge.training.full_batch_settings import FitSettings
+from procrustes_kge.training.gradients import Objective, Tables
+from procrustes_kge.training.learner import Learner, StepSizes
+from procrustes_kge.training.objective import rounded
+from procrustes_kge.training.optimisers import Adagrad
 from toys import random_graph, rotated_graph
 
 pytestmark = pytest.mark.gpu if torch.cuda.is_available() else pytest.mark.slow
@@ -146,6 +152,55 @@ def test_summed_lengths_are_those_of_all_pairs(queries, entities, groups, group,
         torch.testing.assert_close(one, other.float(), rtol=1e-4, atol=1e-4)
 
 
+@settings(max_examples=20, deadline=None)
+@given(
+    entities=st.integers(1, 40),
+    dim=st.sampled_from([1, 7, 16, 20, WIDEST_ROW + 3]),
+    rates=st.lists(st.floats(0, 1), min_size=1, max_size=3),
+    rounds=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_a_fused_step_of_adagrad_is_the_step(entities, dim, rates, rounds, seed):
+    generator = torch.Generator().manual_seed(seed)
+    plain = torch.randn(entities, dim, generator=generator).to(DEVICE)
+    found, table = plain.clone(), rounded(plain) if rounds else None
+    optimise, square, weight = Adagrad(plain), torch.zeros_like(plain), torch.tensor(3.0, device=DEVICE)
+    for rate in torch.tensor([[0.5, rate] for rate in rates], device=DEVICE)[:, 1]:
+        gradient = torch.randn(entities, dim, generator=generator).to(DEVICE)
+        gradient[:: seed % 3 + 1] = 0  # rows that no query has seen
+        optimise(plain, gradient / weight, rate)
+        move_(found, square, gradient, weight, rate, table)
+        torch.testing.assert_close(found, plain, rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(square, optimise.square, rtol=1e-5, atol=1e-6)
+        assert not gradient.any()
+        if table is not None:  # Triton's interpreter rounds towards zero
+            torch.testing.assert_close(table, rounded(found), rtol=0 if table.is_cuda else 2**-7, atol=0)
+
+
+@pytest.mark.parametrize("changes", [{}, {"regularisation": 0.1, "dropout": 0.3}, {"negatives": 3}])
+def test_a_learner_that_moves_by_the_kernel_learns_what_others_learn(changes):
+    graph, objective = random_graph(40, 2, 300), Objective(**changes)
+    batches = QueryBatches.of(graph.train.to(DEVICE), 40, 2)
+    learners = []
+    for fuses in (False, True):
+        generator = torch.Generator(DEVICE).manual_seed(0)
+        rotations = torch.eye(4, device=DEVICE).expand(4, 3, 4, 4).clone()
+        sides = torch.zeros(4, 3, 4, device=DEVICE), torch.ones(4, 3, 4, device=DEVICE)
+        vectors = torch.randn(40, 12, device=DEVICE, generator=generator)
+        learner = Learner(Tables(vectors, rotations, *sides), objective, Adagrad, generator)
+        learner.fuses = fuses
+        for number in range(6):
+            for batch in batches.epoch(64, learner.generator):
+                learner.gather(batch)
+                learner.step(StepSizes(0.1 / (1 + number), 0.5, 4))
+        learners.append(learner)
+    tolerance = 2e-2 if DEVICE.type == "cuda" else 1e-3  # a GPU compares in bfloat16
+    for one, other in zip(*(each.tables for each in learners), strict=True):
+        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+    compared = learners[1].compared[:40, :12].float()
+    torch.testing.assert_close(compared, learners[1].tables.vectors, rtol=2**-8, atol=0)
+
+
 def differentiated(compare, ours, theirs, weights):
     """Return what is compared, and the gradients of its weighted sum."""
     pair = [each.to(DEVICE).requires_grad_() for each in (ours, theirs)]
@@ -155,6 +210,7 @@ def differentiated(compare, ours, theirs, weights):
 
 def test_kernels_are_for_gpus_and_for_segments_that_fit():
     assert not can_compare(torch.ones(2, 8), 2)
+    assert not can_move(torch.ones(2, 2**20))
     assert not can_fuse(torch.device("cpu"), 20, 100)
     if torch.cuda.is_available():
         assert can_fuse(DEVICE, 20, 100)
@@ -162,3 +218,5 @@ def test_kernels_are_for_gpus_and_for_segments_that_fit():
         assert not can_fuse(DEVICE, 20, 2**30)
         assert can_compare(torch.ones(2, 8, device=DEVICE), 2)
         assert not can_compare(torch.ones(2, 80, device=DEVICE), 40)
+        assert can_move(torch.ones(2, 2**20, device=DEVICE))
+        assert not can_move(torch.ones(2, 2**10, device=DEVICE))

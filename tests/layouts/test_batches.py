@@ -1,12 +1,13 @@
 """Every query once an epoch, in any order."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from procrustes_kge.layouts.batches import QUERIES_PER_TILE, QueryBatches
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE, SIZES_AN_OCTAVE, Batch, QueryBatches, _rounded_up
 from toys import builds, random_graph, random_graphs, rotated_graph
 
 HEIGHTS = st.sampled_from([1, 3, QUERIES_PER_TILE])
@@ -101,6 +102,56 @@ def test_batches_are_as_large_as_was_asked_for_and_as_many_as_was_said(arrangeme
 def test_answers_follow_the_order_of_their_rows(arrangement, size, seed):
     for batch in epoch(arrangement[1], size, seed):
         assert (batch.rows.diff() >= 0).all()
+
+
+def padded(batches, size, seed):
+    """Return the padded batches of an epoch."""
+    dealt = batches.padded_epoch(size, None if seed is None else torch.Generator().manual_seed(seed))
+    return [Batch.unpacked(numbers, batches.padded_tiles(size), batches.height) for numbers in dealt]
+
+
+@given(arrangements(), SIZES, SEEDS)
+def test_padded_batches_are_the_batches_and_rows_that_ask_nothing(arrangement, size, seed):
+    _, batches = arrangement
+    plain, found = epoch(batches, size, seed), padded(batches, size, seed)
+    assert len(plain) == len(found) == batches.steps(size)
+    for one, other in zip(plain, found, strict=True):
+        for field in ("asked", "tiles", "counts", "rows", "answers"):
+            real = getattr(one, field)
+            assert torch.equal(getattr(other, field)[: len(real)], real)
+        assert not other.counts[len(one.counts) :].any()
+        spare = other.rows[len(one.rows) :]
+        assert (spare >= len(other.asked) - batches.height).all()  # the last tile, which none of the others fills
+        assert (spare < len(other.asked)).all()
+        assert len(other.tiles) > len(one.tiles)
+
+
+@given(arrangements(), SIZES, SEEDS)
+def test_padded_batches_have_one_shape(arrangement, size, seed):
+    _, batches = arrangement
+    found = padded(batches, size, seed)
+    assert len({(len(each.asked), len(each.tiles), len(each.counts), len(each.answers)) for each in found}) == 1
+    assert len(found[0].rows) == _rounded_up(max(len(each.rows) for each in epoch(batches, size, seed)))
+
+
+@given(arrangements(), SIZES, SEEDS, st.integers(1, 60))
+def test_the_parts_of_a_padded_batch_hold_the_same_triples(arrangement, size, seed, smaller):
+    _, batches = arrangement
+    for one, other in zip(epoch(batches, size, seed), padded(batches, size, seed), strict=True):
+        found = Counter()
+        for part in other.split(smaller):
+            asking = part.counts[part.rows] > 0
+            found += held(replace(part, rows=part.rows[asking], answers=part.answers[asking]))
+        assert found == held(one)
+
+
+@given(st.integers(1, 10**6))
+def test_sizes_are_rounded_up_to_a_few(size):
+    rounded = _rounded_up(size)
+    assert size <= rounded <= max(size * (1 + 1 / SIZES_AN_OCTAVE), size)
+    assert _rounded_up(rounded) == rounded
+    octave = {_rounded_up(each) for each in range(2**9 + 1, 2**10 + 1)}
+    assert len(octave) == SIZES_AN_OCTAVE
 
 
 @given(arrangements(), SIZES, SEEDS, st.integers(1, 60))

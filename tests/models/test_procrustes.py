@@ -98,7 +98,7 @@ def test_a_model_has_the_tables_that_it_was_made_with(name):
     relations, (segments, width) = len(graph.relations), model.vectors.shape[1:]
     shapes = {
         "vectors": (len(graph.entities), segments, width),
-        "rotations": (relations, segments, width, width),
+        "rotations": ((1 + model.inverses) * relations, segments, width, width),
         "translations": (2 * relations, segments, width),
         "scales": (2 * relations, segments, width),
     }
@@ -106,6 +106,7 @@ def test_a_model_has_the_tables_that_it_was_made_with(name):
     assert all(table is getattr(model, kind) for kind, table in tables.items())
     assert tables.keys() == {kind for kind in shapes if getattr(model, kind) is not None}
     assert ("translations" in tables, "scales" in tables) == ("translated" in name, "scaled" in name)
+    assert model.inverses == ("inverses" in name)
     assert {kind: tuple(table.shape) for kind, table in tables.items()} == {kind: shapes[kind] for kind in tables}
 
 
@@ -122,9 +123,10 @@ def test_rotations_are_orthogonal_and_segments_as_long_as_declared(name):
 def test_the_query_is_where_the_answer_should_lie(name):
     model, graph = made(name)
     head, relation, tail = graph.train.unbind(dim=1)
+    own, relations = model.rotations, len(graph.relations)
     for asked, direction, rotations in (
-        (head, relation, model.rotations),
-        (tail, relation + len(graph.relations), model.rotations.mT),
+        (head, relation, own),
+        (tail, relation + relations, own[relations:] if model.inverses else own.mT),
     ):
         rotated = (model.vectors[asked][:, :, None] @ rotations[relation]).squeeze(2)
         scales = 1 if model.scales is None else model.scales[direction]

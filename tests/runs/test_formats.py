@@ -75,7 +75,8 @@ def test_what_was_kept_is_what_is_trained_today(tmp_path):
 
 
 def test_migrations_are_applied_one_after_another(tmp_path, monkeypatch):
-    folder, format = sample(RUNS[0], tmp_path), contents.FORMAT
+    format = contents.FORMAT
+    folder = sample(f"run-{format}-accurate", tmp_path)
     before, applied = load_run(folder), []
 
     def migration(number):
@@ -99,8 +100,9 @@ def test_migrations_are_applied_one_after_another(tmp_path, monkeypatch):
     reseal(folder, format=format + 2)  # it says that it is of today, and is not
     with pytest.raises(InputError, match="'planted' is missing"):
         load_run(folder)
-    reseal(folder, format=format - 1)
-    told = {"seen": f"format {format - 1}, this version reads formats from {format} on", "remedy": "train again"}
+    oldest = min(contents.MIGRATIONS)
+    reseal(folder, format=oldest - 1)
+    told = {"seen": f"format {oldest - 1}, this version reads formats from {oldest} on", "remedy": "train again"}
     refused(lambda: load_run(folder), setting=folder, **told)
 
 

@@ -30,13 +30,16 @@ def gpu(monkeypatch):
         def register_generator_state(self, generator):
             gpu.registered.append(generator)
 
+        def pool(self):
+            return "the first one's"
+
         def replay(self):
             now, gpu.rate = gpu.rate, self.rate
             self.again()
             gpu.rate = now
 
     @contextmanager
-    def recording(graph, capture_error_mode):
+    def recording(graph, pool, capture_error_mode):
         graph.rate = gpu.rate
         if gpu.full:
             raise torch.OutOfMemoryError("CUDA out of memory")
@@ -75,6 +78,13 @@ def test_each_shape_is_warmed_up_before_it_is_recorded():
     assert [shape for (shape,) in step.recorded] == [torch.Size([2])]
 
 
+def test_steps_of_another_kind_are_recorded_for_themselves(gpu):
+    step = RecordedStep(lambda some, times: some * times * gpu.rate, warm_up=1)
+    found = [step(torch.ones(1), times=times).item() for _ in range(4) for times in (2, 3)]
+    assert found == 4 * [2.0, 3.0]
+    assert len(step.recorded) == 2
+
+
 def test_steps_are_recorded_again_after_what_they_read_has_changed(gpu):
     step = RecordedStep(lambda some: some * gpu.rate)
     for _ in range(WARM_UP + 1):
@@ -111,7 +121,7 @@ def test_a_step_that_does_not_fit_twice_is_taken_one_by_one(gpu):
 
 def test_running_out_of_memory_is_seen_behind_the_error_that_ends_a_recording(gpu, monkeypatch):
     @contextmanager
-    def recording(graph, capture_error_mode):
+    def recording(graph, pool, capture_error_mode):
         try:
             yield
         except torch.OutOfMemoryError:
@@ -128,7 +138,7 @@ def test_running_out_of_memory_is_seen_behind_the_error_that_ends_a_recording(gp
         recorded(torch.ones(3))
     gpu.full = True
     with pytest.warns(RuntimeWarning, match="no memory left"):
-        recorded.record((torch.Size([3]),), (torch.ones(3),))
+        recorded.record((torch.Size([3]),), step, (torch.ones(3),))
     assert not recorded.records
 
 

@@ -67,7 +67,7 @@ def test_segments_are_unit_vectors_where_asked_for_and_only_there(way):
     if small(way).lengths == "unit":
         assert float((lengths - 1).abs().max()) < 1e-5
     else:
-        assert float(lengths.std() / lengths.mean()) > 0.05
+        assert float(lengths.std() / lengths.mean()) > 0.02
 
 
 @pytest.mark.parametrize(("scale", "translate"), [(False, True), (True, False), (True, True)])
@@ -89,6 +89,12 @@ def test_regularisation_keeps_vectors_short():
     ]
     sizes = [model.vectors.square().sum().item() for model in models]
     assert sizes[0] > 1.5 * sizes[1] > 1.5 * sizes[2]
+
+
+def test_regularisation_of_scales_keeps_them_short_and_that_of_queries_too():
+    for name in ("scale_regularisation", "query_regularisation"):
+        weak, strong = (contrast(rotated_graph(), small(**{name: weight}, epochs=8)) for weight in (0.0, 3.0))
+        assert weak.scales.square().sum() > 1.2 * strong.scales.square().sum()
 
 
 def test_rotations_of_positives_are_those_of_eq_3():

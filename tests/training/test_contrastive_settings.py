@@ -22,6 +22,12 @@ RANGES = [
     ("adversarial_temperature", -1.0, "from 0 to 1000"),
     ("margin", 1001.0, "from 0 to 1000"),
     ("dropout", 1.0, "from 0 to 0.99"),
+    ("relation_weight", -1.0, "from 0 to 1000"),
+    ("query_regularisation", math.nan, "from 0 to 1000"),
+    ("scale_regularisation", -0.1, "from 0 to 1000"),
+    ("regulariser_power", 0.9, "from 1 to 10"),
+    ("init_std", 0.0, "above 0, at most 1000"),
+    ("init_scale", 1.1, "above 0, at most 1"),
     ("label_smoothing", -0.1, "from 0 to 0.99"),
     ("crowd", 2.1, "from 0 to 2"),
 ]

@@ -34,6 +34,25 @@ def test_at_the_start_every_entity_is_as_likely_as_any_other(negatives):
         assert trainer.epoch() == trainer.start_loss == pytest.approx(math.log(entities), rel=0.02)
 
 
+@pytest.mark.parametrize("size", [0.01, 0.2])
+def test_vectors_and_scales_start_at_the_size_asked_for(size):
+    graph = random_graph(200, 9, 300)
+    tables = trainer_of(graph, small(init_std=size, init_scale=size)).learner.tables
+    for table in (tables.vectors, tables.scales):
+        assert float(table.std()) == pytest.approx(size, rel=0.1)
+        assert abs(float(table.mean())) < size / 5
+    whole = trainer_of(graph, small(init_std=size)).learner.tables
+    assert whole.vectors.equal(tables.vectors)
+    assert whole.scales.equal(torch.ones_like(tables.scales))
+
+
+def test_scales_that_start_near_nothing_grow_to_what_is_needed():
+    graph = rotated_graph()
+    model = contrast(graph, small(init_scale=1e-3, scale_regularisation=0.01, regulariser_power=3.0, epochs=50))
+    assert evaluate(model, graph).mrr > 0.9
+    assert is_sound(model)
+
+
 @pytest.mark.parametrize("batch", [128, "full"])
 def test_the_loss_at_the_start_is_that_of_the_first_step(batch):
     trainer = trainer_of(rotated_graph(), small(batch=batch))

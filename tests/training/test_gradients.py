@@ -19,8 +19,8 @@ from learning import (
     problem,
     problems,
 )
-from procrustes_kge.layouts.batches import QUERIES_PER_TILE
-from procrustes_kge.training.gradients import Gradients, Tables, add_covariances, add_gradients, both_directions
+from procrustes_kge.layouts.batches import QUERIES_PER_TILE, Batch
+from procrustes_kge.training.gradients import Gradients, Tables, add_covariances, add_gradients, of_rotations, outward
 from toys import random_graphs
 
 
@@ -69,7 +69,18 @@ def test_heads_rotate_by_the_transpose_and_add_to_the_gradient_of_one_rotation(d
     leaves = drawn.tables._replace(rotations=torch.cat([rotations, rotations.mT]))
     _, total = plain_losses(leaves, batch, drawn.objective, draw)
     (expected,) = torch.autograd.grad(total, [rotations])
-    close(both_directions(gathered(drawn, batch, draw=draw).rotations), expected, 1e-7)
+    close(of_rotations(gathered(drawn, batch, draw=draw).rotations, relations), expected, 1e-7)
+
+
+@given(SEEDS, st.floats(1, 4), st.floats(0.5, 2))
+def test_segments_are_pulled_along_themselves_by_a_power_of_their_length(seed, power, size):
+    rows = torch.randn(4, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    rows[0, :3] = 0  # a segment without any length
+    found = outward(rows, 3, power).view(4, 2, 3)
+    close(found.norm(dim=-1), rows.view(4, 2, 3).norm(dim=-1) ** (power - 1) * (found.norm(dim=-1) > 0))
+    close(outward(size * rows, 3, power), size ** (power - 1) * outward(rows, 3, power))
+    assert not found[0, 0].any()
+    assert outward(rows, 3, 2.0) is rows
 
 
 @given(problems(), st.floats(0.1, 0.9))
@@ -123,6 +134,27 @@ def test_vectors_to_compare_with_may_be_padded(drawn, rows, columns):
     padded = torch.nn.functional.pad(drawn.tables.vectors, (0, columns, 0, rows))
     alike = [gathered(drawn, batch), gathered(drawn, batch, compared=padded)]
     close(*([*sums.of_a_step, *sums.of_several] for sums in alike))
+
+
+@given(problems(), st.integers(1, 60), st.booleans())
+def test_what_pads_a_batch_adds_nothing(drawn, size, positives):
+    batches, asked = drawn.batches, replace(drawn.objective, positives=positives)
+    dealt = batches.padded_epoch(size, drawn.generator())
+    for batch, numbers in zip(batches.epoch(size, drawn.generator()), dealt, strict=True):
+        padded = Batch.unpacked(numbers, batches.padded_tiles(size), batches.height)
+        draw = drawn.dealt(batch)
+        sums = [gathered(drawn, batch, asked, draw), gathered(drawn, padded, asked, padded_draw(draw, batch, padded))]
+        close(*([*each.of_a_step, *each.of_several] for each in sums))
+
+
+def padded_draw(draw, batch, padded):
+    """Return the same hands for a padded batch, and any for what pads it."""
+    if draw is None:
+        return None
+    hands = draw.drawn[torch.arange(-(-len(padded.asked) // draw.height)) % len(draw.drawn)]
+    columns = torch.arange(len(padded.rows)) % draw.entities
+    columns[: len(batch.rows)] = draw.columns
+    return draw._replace(drawn=hands, columns=columns)
 
 
 @given(problems())

@@ -22,6 +22,7 @@ from learning import (
 )
 from procrustes_kge.layouts.batches import QueryBatches
 from procrustes_kge.linalg import spherise
+from procrustes_kge.training.gradients import Tables
 from procrustes_kge.training.learner import Deck, StepSizes
 from procrustes_kge.training.optimisers import Adagrad, Adam
 from procrustes_kge.training.state import copied
@@ -204,6 +205,22 @@ def test_a_learner_goes_on_from_the_state_of_another_bit_for_bit(optimiser, unit
     assert all(table.equal(other.state()[name]) for name, table in one.state().items())
     one.restore(state)  # back, which left the state as it was
     assert taught(one, drawn, 2, size) == rest
+
+
+@every_optimiser
+@pytest.mark.parametrize("unit", [False, True])
+@FEWER
+@given(drawn=problems(), size=st.integers(1, 40), fresh=SEEDS)
+def test_a_learner_that_is_restarted_is_a_new_one_in_the_same_place(optimiser, unit, drawn, size, fresh):
+    one, other = drawn.learner(optimiser, unit), drawn.learner(optimiser, unit)
+    taught(other, drawn, 2, size)
+    places = {name: table.data_ptr() for name, table in learned(other).items() if name != "taken"}
+    for learner in (one, other):
+        learner.generator.manual_seed(fresh)
+    other.restart(Tables(*(None if table is None else table.clone() for table in one.tables)))
+    assert taught(one, drawn, 2, size) == taught(other, drawn, 2, size)
+    assert all(table.equal(other.state()[name]) for name, table in one.state().items())
+    assert places == {name: table.data_ptr() for name, table in learned(other).items() if name != "taken"}
 
 
 # The deck.

@@ -143,7 +143,7 @@ def softmax_epoch(graph: Graph, settings: ContrastSettings, rates: MachineRates)
     device = choose_device(settings.device)
     with torch.no_grad():
         trainer = Contrastive(graph, settings, device).trainer(0)
-        each = settings.groups * best_of(trainer.epoch, device, times=2)
+        each = settings.groups * best_of(trainer.epoch, device, times=4)  # a GPU records the first steps
     compared = settings.compared(len(graph.entities))
     # Scores, and the gradients of queries and of entities: three products. Vectors, gradients and what the step
     # remembers, read and written at every step: those of the entities that it sees.

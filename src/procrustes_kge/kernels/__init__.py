@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 
@@ -14,6 +15,7 @@ from procrustes_kge.system.memory import is_out_of_memory
 
 WIDEST = 64  # numbers in a segment: larger matrices do not fit into the registers of a program
 WIDEST_GROUP = 32  # numbers whose distance is one of several: their loop is unrolled
+FEWEST_MOVED = 2**21  # numbers: to load Triton takes longer than is won on fewer
 
 
 def can_fuse(device: torch.device, width: int, entities: int) -> bool:
@@ -31,29 +33,46 @@ def can_compare(vectors: Tensor, group: int) -> bool:
     return group <= WIDEST_GROUP and vectors.dtype == torch.float32 and runs_on(vectors.device)
 
 
-def runs_on(device: torch.device) -> bool:
-    """Say whether the Triton kernels run on this device."""
+def can_move(values: Tensor) -> bool:
+    """Say whether a Triton kernel moves a table of numbers by Adagrad, and is worth loading."""
+    large = values.numel() >= FEWEST_MOVED and values.dtype == torch.float32
+    return large and runs_on(values.device, _move_a_table)
+
+
+def runs_on(device: torch.device, attempt: Callable[[torch.device], None] | None = None) -> bool:
+    """Say whether the Triton kernels run on this device, those of an attempt above all."""
     return (
         device.type == "cuda"
         and torch.version.hip is None
         and torch.cuda.get_device_capability(device) >= (8, 0)  # the first with products of TF32
         and find_spec("triton") is not None
-        and _compiles(device)
+        and _compiles(device, attempt or _train_an_epoch)
     )
 
 
 @cache
-def _compiles(device: torch.device) -> bool:
+def _compiles(device: torch.device, attempt: Callable[[torch.device], None]) -> bool:
     """Say whether Triton can build a kernel here: it needs a C compiler, which slim systems lack."""
     try:
-        from procrustes_kge.kernels.full_batch import FusedSegments
-
-        layout = FusedLayout.of(torch.zeros(1, 3, dtype=torch.int64, device=device), 1, 1)
-        small = FusedSegments(torch.ones(1, 1, 16, device=device), layout)
-        small.train_epoch(0.1, translate=False, by_norm=False, adam=False, near=0.1)
+        attempt(device)
     except Exception as error:  # whichever it is: plain PyTorch does the same work
         if is_out_of_memory(error):  # of the moment, and no reason to do without kernels for good
             raise
         warnings.warn(f"training in plain PyTorch, as no kernel can be built: {error}", RuntimeWarning, stacklevel=2)
         return False
     return True
+
+
+def _train_an_epoch(device: torch.device) -> None:
+    from procrustes_kge.kernels.full_batch import FusedSegments
+
+    layout = FusedLayout.of(torch.zeros(1, 3, dtype=torch.int64, device=device), 1, 1)
+    small = FusedSegments(torch.ones(1, 1, 16, device=device), layout)
+    small.train_epoch(0.1, translate=False, by_norm=False, adam=False, near=0.1)
+
+
+def _move_a_table(device: torch.device) -> None:
+    from procrustes_kge.kernels.adagrad import move_
+
+    values, square, gradient = torch.ones(3, 1, 16, device=device)
+    move_(values, square, gradient, square.sum(), square.sum())

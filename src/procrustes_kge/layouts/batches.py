@@ -5,6 +5,9 @@ once, however many answers it has: FB15k-237 has 544,230 ends of triples and 149
 tiles of equal height (padded with rows that have no answers), so that a batch is rotated in one batched product. An
 epoch assigns rows to tiles and tiles to batches at random; its sizes are known in advance, so the host waits for the
 device once an epoch.
+
+A GPU replays steps of one shape. So the batches of an epoch can be had padded: tiles that ask nothing, the last of them
+in every batch, and answers to its rows. These have no weight, so that nothing is learned from them.
 """
 
 from __future__ import annotations
@@ -15,11 +18,13 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from procrustes_kge.graphs.queries import Queries, group_by_query
-from procrustes_kge.linalg import numbered, tiled
+from procrustes_kge.linalg import numbered, starts, tiled
 
 QUERIES_PER_TILE = 16  # few, since a graph of many relations pads half a tile for each
+SIZES_AN_OCTAVE = 4  # to which the number of answers is padded: the epochs of a training have two or three of them
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,13 @@ class Batch:
     counts: Int[Tensor, " rows"]  # how many answers each row has (padding: 0)
     rows: Int[Tensor, " answers"]  # the row of each answer
     answers: Int[Tensor, " answers"]  # the entity that answers
+
+    @classmethod
+    def unpacked(cls, numbers: Int[Tensor, " numbers"], tiles: int, height: int) -> Batch:
+        """Return a batch of so many tiles, given all its tensors one after another."""
+        rows = tiles * height
+        answers = (len(numbers) - 2 * rows - tiles) // 2
+        return cls(*numbers.split([rows, tiles, rows, answers, answers]))
 
     def split(self, size: int) -> list[Batch]:
         """Return batches of at most `size` queries, but at least a tile, that hold the same; wait only if it is cut."""
@@ -80,6 +92,42 @@ class QueryBatches:
         """Yield every query once, in random batches of about `size`; without a generator, in the sorted order."""
         yield from self._dealt(generator).cut(self._tiles_per_batch(size), self.height)
 
+    def padded_tiles(self, size: int) -> int:
+        """Return how many tiles a padded batch of about `size` queries has."""
+        return self._tiles_per_batch(size) + 1
+
+    def padded_epoch(
+        self, size: int, generator: torch.Generator | None = None
+    ) -> Int[Tensor, "batches numbers_of_a_batch"]:
+        """Return the batches of `epoch`, padded to one shape; each is for `Batch.unpacked`. The host waits once.
+
+        How much they are padded depends on this epoch alone: where training goes on from a state, it is the same again.
+        """
+        whole, height = self._dealt(generator), self.height
+        batches, tiles = self.steps(size), self._tiles_per_batch(size)
+        rows = tiles * height
+
+        def cut(values: Tensor, length: int, more: int) -> Tensor:
+            values = pad(values, (0, batches * length - len(values)))
+            return pad(values.view(batches, length), (0, more))
+
+        counts = cut(whole.counts, rows, height)
+        sizes = counts.sum(dim=1)
+        most = _rounded_up(int(sizes.max()))
+        # Spread over rows and entities: sums would otherwise wait for one another at a single place.
+        spare = torch.arange(most, device=sizes.device)
+        batch = whole.rows // rows
+        place = batch * most + torch.arange(len(batch), device=sizes.device) - starts(sizes)[batch]
+        answered, answers = (
+            table.repeat(batches).index_copy_(0, place, real).view(batches, most)
+            for table, real in (
+                (rows + spare % height, whole.rows % rows),
+                (self.queries.answers[spare % len(self.queries.answers)], whole.answers),
+            )
+        )
+        asked, directions = cut(whole.asked, rows, height), cut(whole.tiles, tiles, 1)
+        return torch.cat([asked, directions, counts, answered, answers], dim=1)
+
     def _dealt(self, generator: torch.Generator | None) -> Batch:
         """Return all queries as one batch: shuffled within each direction, and then tile by tile."""
         queries, device = self.queries, self.tiles.device
@@ -97,3 +145,9 @@ class QueryBatches:
         rows, within = numbered(counts, len(queries.answers))
         answers = queries.answers[queries.offsets[query_of[rows]] + within]
         return Batch(queries.entities[query_of], self.tiles[tile_order], counts, rows, answers)
+
+
+def _rounded_up(size: int) -> int:
+    """Return the next of a few sizes, of which there are as many in every octave."""
+    step = max(1, 2 ** (size - 1).bit_length() // (2 * SIZES_AN_OCTAVE))
+    return -(-size // step) * step

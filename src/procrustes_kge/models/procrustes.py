@@ -20,14 +20,15 @@ ROWS_PER_PRODUCT = 16  # queries of one direction that are rotated together
 class Procrustes(Answering):
     """A trained model: segmented vectors of entities, and an orthogonal matrix for each relation and segment.
 
-    Each relation is used in two directions: r for tails, with Q, and r + R for heads, with Qᵀ. Scales c and
-    translations b, if the model has them, differ by direction. The answer to a query about x lies near c ∘ (x Q) + b.
+    Each relation is used in two directions: r for tails, with Q, and r + R for heads, with Qᵀ, or with a Q of their own
+    where there are as many rotations as directions. Scales c and translations b, if the model has them, differ by
+    direction. The answer to a query about x lies near c ∘ (x Q) + b.
     """
 
     entities: Vocabulary
     relations: Vocabulary
     vectors: Float[Tensor, "entities segments width"]
-    rotations: Float[Tensor, "relations segments width width"]
+    rotations: Float[Tensor, "relations_or_directions segments width width"]
     translations: Float[Tensor, "directions segments width"] | None = None
     scales: Float[Tensor, "directions segments width"] | None = None
 
@@ -35,6 +36,11 @@ class Procrustes(Answering):
     def table(self) -> Float[Tensor, "entities d"]:
         """The entity vectors, all segments together."""
         return self.vectors.flatten(1)
+
+    @property
+    def inverses(self) -> bool:
+        """Whether inverse relations have rotations of their own."""
+        return len(self.rotations) > len(self.relations)
 
     @property
     def dim(self) -> int:
@@ -46,11 +52,11 @@ class Procrustes(Answering):
         return self
 
     def query(self, encoded: Procrustes, heads: Ids, relations: Ids) -> Float[Tensor, "b d"]:
-        """Return c ∘ (h Q) + b for tails, and c ∘ (t Qᵀ) + b for heads (relation r + R)."""
-        count, (_, *shape) = len(self.relations), encoded.vectors.shape
+        """Return c ∘ (h Q) + b for tails, and c ∘ (t Qᵀ) + b for heads (relation r + R) without a Q of their own."""
+        (_, *shape), count = encoded.vectors.shape, len(encoded.rotations)
         heads, relations = heads.to(encoded.vectors.device), relations.to(encoded.vectors.device)
         order = relations.argsort(stable=True)
-        rows, tiles = tiled(torch.bincount(relations, minlength=2 * count), height := ROWS_PER_PRODUCT)
+        rows, tiles = tiled(torch.bincount(relations, minlength=2 * len(self.relations)), height := ROWS_PER_PRODUCT)
         asked = encoded.vectors.new_zeros(len(tiles) * height, *shape)
         asked.index_copy_(0, rows, encoded.vectors[heads[order]])
         rotations = encoded.rotations[tiles % count]

@@ -33,6 +33,7 @@ from procrustes_kge.system.files import names_in, parsed_json, write_json, write
 from procrustes_kge.system.sealed import MANIFEST, Sealed
 from procrustes_kge.system.written import RECORD
 from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.gradients import of_directions
 from procrustes_kge.training.recipes import METHODS, method_name, settings_of, values_of
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
 from procrustes_kge.validation import check_entries, kind_of
@@ -40,19 +41,34 @@ from procrustes_kge.words import counted
 
 Contents = dict[str, Any]  # by file: an object of JSON, a list of names, or tensors by name
 
-FORMAT = 5
-MIGRATIONS: dict[
-    int, Callable[[Contents], Contents]
-] = {}  # from a format to the next; formats before 5 had no manifest
+FORMAT = 6
 
 SETTINGS, REPORT, MODEL, TRIPLES = "settings.json", "report.json", "model.safetensors", "triples.safetensors"
 ENTITIES, RELATIONS, LABELS, RELATION_LABELS = "entities.txt", "relations.txt", "labels.json", "relation_labels.json"
 NEEDED = {SETTINGS, REPORT, MODEL, ENTITIES, RELATIONS}
 FILES = NEEDED | {TRIPLES, LABELS, RELATION_LABELS, MANIFEST, RECORD}
 ABOUT = {
-    **{"model": str, "graph": str | None, "translate": bool, "scale": bool},
+    **{"model": str, "graph": str | None, "translate": bool, "scale": bool, "inverses": bool},
     **{"method": str | None, "settings": dict | None, "options": dict | None},
 }
+
+SINCE_6 = (
+    *("inverses", "relation_weight", "regulariser_power", "query_regularisation", "scale_regularisation"),
+    *("init_std", "init_scale"),
+)
+
+
+def _with_inverses(contents: Contents) -> Contents:
+    """Return contents of format 5 with the settings of contrastive training that came with format 6."""
+    about = {**contents[SETTINGS], "inverses": False}
+    if about.get("method") == "contrast" and isinstance(about.get("settings"), dict):
+        plain = values_of(ContrastSettings())
+        about["settings"] = {name: plain[name] for name in SINCE_6} | about["settings"]
+    return {**contents, SETTINGS: about}
+
+
+# From a format to the next; formats before 5 had no manifest.
+MIGRATIONS: dict[int, Callable[[Contents], Contents]] = {5: _with_inverses}
 
 
 def contents_of(run: Run, relations: bool = True) -> Contents:
@@ -63,6 +79,7 @@ def contents_of(run: Run, relations: bool = True) -> Contents:
         "graph": graph.name if graph else None,
         "translate": isinstance(model, Procrustes) and model.translations is not None,
         "scale": isinstance(model, Procrustes) and model.scales is not None,
+        "inverses": isinstance(model, Procrustes) and model.inverses,
         "method": method_name(settings) if settings else None,
         "settings": values_of(settings) if settings else None,
         "options": asdict(model.options) if isinstance(model, TrainedBaseline) else None,
@@ -160,9 +177,11 @@ def _procrustes(tensors: Mapping[str, Tensor], about: Mapping[str, Any], graph: 
     elif rotations is None and settings.relations == "step":
         if vectors.shape[1] % settings.groups:
             raise ValueError(f"groups {settings.groups} in {SETTINGS}, but vectors of {vectors.shape[1]} segments")
-        rotations = restore_contrasted_relations(vectors, graph, settings.groups, translations, scales)
+        inverses = about["inverses"]
+        rotations = restore_contrasted_relations(vectors, graph, settings.groups, translations, scales, inverses)
     elif rotations is None:  # by Eq. 3 too, of vectors that were not translated; its own b are kept
         rotations, _ = restore_relations(vectors, graph, translate=False)
+        rotations = of_directions(rotations, 2 * len(rotations)) if about["inverses"] else rotations
     return Procrustes(graph.entities, graph.relations, vectors, rotations, translations, scales)
 
 
@@ -219,7 +238,7 @@ def _check_tables(tensors: Mapping[str, Tensor], about: Mapping[str, Any], entit
     segments, width = vectors.shape[1:] if vectors.ndim == 3 else (1, 1)
     shapes = {
         "vectors": (entities, segments, width),
-        "rotations": (relations, segments, width, width),
+        "rotations": (relations * (2 if about["inverses"] else 1), segments, width, width),
         "translations": (2 * relations, segments, width),
         "scales": (2 * relations, segments, width),
     }

@@ -66,7 +66,8 @@ def exported_tables(model: Model, what: str) -> dict[str, np.ndarray]:
     """Return the tables that are written, by name, with a row for each entity or relation.
 
     Of our own relations: rotation Q in segments, and where there are any, scale c and translation b. A tail is sought
-    at c ∘ (h Q) + b; a head at c ∘ (t Qᵀ) + b with the inverse c and b. A baseline has vectors for each of the two.
+    at c ∘ (h Q) + b; a head at c ∘ (t Qᵀ) + b with the inverse c and b, and with the inverse Q in place of Qᵀ where
+    there is one. A baseline has vectors for each of the two.
     """
     if what not in WHAT:
         raise InputError(unknown("kind of export", what, WHAT))
@@ -78,6 +79,8 @@ def exported_tables(model: Model, what: str) -> dict[str, np.ndarray]:
         others = {"scale": model.scales, "translation": model.translations}
         both_ways = {name: table for name, table in others.items() if table is not None}
         rotations = {"rotation": model.rotations}
+        if model.inverses:
+            rotations, both_ways = {}, rotations | both_ways
     count = len(model.relations)
     tails = {name: table[:count] for name, table in both_ways.items()}
     heads = {f"inverse_{name}": table[count:] for name, table in both_ways.items()}

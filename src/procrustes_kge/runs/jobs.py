@@ -33,7 +33,7 @@ from procrustes_kge.training.tuning import Tuning
 from procrustes_kge.validation import check_entries
 from procrustes_kge.version import __version__
 
-FORMAT, TRAINING, TABLE, JOB = 1, "training", "table", "job"
+FORMAT, TRAINING, TABLE, JOB = 2, "training", "table", "job"
 SUFFIX = ".unfinished"
 ABOUT: dict[str, dict[str, Any]] = {
     TRAINING: {
@@ -137,6 +137,10 @@ def read_job(folder: Path) -> Job | dict[str, Any]:
 
 def _job(sealed: Sealed, kind: str) -> Job | dict[str, Any]:
     about = parsed_json(sealed.read("job.json"), "job.json")
+    usual: dict[str, Any] = (
+        {"tuning": None} if kind == TRAINING else {}
+    )  # jobs from before there were searches have none
+    about = usual | about if isinstance(about, dict) else about
     check_entries(about, ABOUT[kind], "job.json")
     if kind == TABLE:
         return about

@@ -181,7 +181,7 @@ def _names(named: Graph | Model) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _follows_from_vectors(model: Procrustes) -> bool:
     """Say whether the map for heads is the inverse of that for tails, as in a model of `fit`."""
     unit = torch.allclose(model.vectors.norm(dim=-1), model.vectors.new_ones(()), atol=1e-3)
-    if model.scales is not None or not unit:
+    if model.scales is not None or model.inverses or not unit:
         return False
     if model.translations is None:
         return True

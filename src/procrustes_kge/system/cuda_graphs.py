@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,48 +18,54 @@ from procrustes_kge.system.memory import is_out_of_memory
 WARM_UP = 3  # steps of a shape before one is recorded, in which libraries load and buffers are made
 WAITS = "called a synchronizing CUDA operation"  # what PyTorch says of a step that waits for the GPU
 
-Shapes = tuple[torch.Size, ...]
+Kind = tuple[Hashable, ...]  # the shapes of tensors, and what else tells steps apart
 
 _lock = threading.Lock()  # PyTorch watches for waiting in the whole process, and records on one stream
 
 
 class RecordedStep:
-    """A step that is recorded once for each shape of its tensors, and replayed from then on.
+    """A step that is recorded once for each shape of its tensors and each kind, and replayed from then on.
 
     The step reads a number that changes from tensors alone, and draws from PyTorch's own generator of the GPU or from
     `generators`. Two kinds of steps cannot be recorded: those that wait for the GPU, and those that do
     not fit into memory twice. A warning says so, and they are taken one by one.
     """
 
-    def __init__(self, step: Callable[..., Tensor], generators: Sequence[torch.Generator] = ()) -> None:
+    def __init__(
+        self, step: Callable[..., Tensor], generators: Sequence[torch.Generator] = (), warm_up: int | None = None
+    ) -> None:
         self.step, self.generators, self.records = step, generators, True
-        self.taken: Counter[Shapes] = Counter()
-        self.recorded: dict[Shapes, _Recording] = {}
+        self.warm_up = WARM_UP if warm_up is None else warm_up
+        self.taken: Counter[Kind] = Counter()
+        self.recorded: dict[Kind, _Recording] = {}
 
-    def __call__(self, *tensors: Tensor) -> Tensor:
-        """Take the step."""
-        shapes = tuple(each.shape for each in tensors)
-        if shapes not in self.recorded and self.records:
-            self.taken[shapes] += 1
-            if self.taken[shapes] == WARM_UP:
-                return self.rehearse(tensors)
-            if self.taken[shapes] > WARM_UP:
-                self.record(shapes, tensors)
-        return self.recorded.get(shapes, self.step)(*tensors)
+    def __call__(self, *tensors: Tensor, **options: Hashable) -> Tensor:
+        """Take the step; where options differ, it is another kind of step."""
+        kind: Kind = (*(each.shape for each in tensors), *options.items())
+        step = partial(self.step, **options)
+        if kind not in self.recorded and self.records:
+            self.taken[kind] += 1
+            if self.taken[kind] == self.warm_up:
+                return self.rehearse(step, tensors)
+            if self.taken[kind] > self.warm_up:
+                self.record(kind, step, tensors)
+        return self.recorded.get(kind, step)(*tensors)
 
-    def rehearse(self, tensors: tuple[Tensor, ...]) -> Tensor:
+    def rehearse(self, step: Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> Tensor:
         """Take the step, and see whether it waits: recording such a step would fail halfway."""
         with _lock, _watching() as waits:
-            result = self.step(*tensors)
+            result = step(*tensors)
         if waits:
             self.give_up("it waits for the GPU")
         return result
 
-    def record(self, shapes: Shapes, tensors: tuple[Tensor, ...]) -> None:
-        """Record the step for these shapes, if memory allows."""
+    def record(self, kind: Kind, step: Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> None:
+        """Record the step, if memory allows."""
+        # All recordings use the same memory: only one is replayed at a time, and what it gives is copied.
+        pool = next((each.graph.pool() for each in self.recorded.values()), None)
         try:
             with _lock:
-                self.recorded[shapes] = _Recording(self.step, tensors, self.generators)
+                self.recorded[kind] = _Recording(step, tensors, self.generators, pool)
         except (RuntimeError, MemoryError) as error:
             # What ends a recording that ran out of memory may fail too, with an error of its own.
             if not any(is_out_of_memory(each) for each in (error, error.__context__) if each is not None):
@@ -83,7 +91,11 @@ class _Recording:
     """A CUDA graph of a step, the tensors that it reads, and the one that it writes."""
 
     def __init__(
-        self, step: Callable[..., Tensor], tensors: tuple[Tensor, ...], generators: Sequence[torch.Generator]
+        self,
+        step: Callable[..., Tensor],
+        tensors: tuple[Tensor, ...],
+        generators: Sequence[torch.Generator],
+        pool: Any = None,
     ) -> None:
         self.inputs, self.graph = [each.clone() for each in tensors], torch.cuda.CUDAGraph()
         for generator in generators:  # each replay draws new numbers, as from PyTorch's own generator
@@ -91,7 +103,7 @@ class _Recording:
         # The outer stream comes back where recording fails. Other threads may do meanwhile what a recording may not.
         with (
             torch.cuda.stream(torch.cuda.current_stream()),
-            torch.cuda.graph(self.graph, capture_error_mode="thread_local"),
+            torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"),
         ):
             self.output = step(*self.inputs)
 

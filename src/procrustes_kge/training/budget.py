@@ -34,6 +34,7 @@ MEASURING = 0.01  # of the time, for each thing that is timed
 USUAL_TIME = 60.0  # seconds: what counts as patience where no time is asked for
 SAVED_A_SECOND = 300e6  # bytes
 PROGRAM, PROGRAM_CUDA = 280e6, 450e6  # bytes that Python and PyTorch take, on the device that trains
+ANSWERS = 4  # of a query, in a graph of many
 READ = 420  # bytes of a triple that is read, names included
 LEAST_MEMORY = 1e6  # bytes; with fewer, a unit was forgotten
 _TIMES = {"": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
@@ -223,7 +224,9 @@ def memory_needed(graph: Graph, settings: OwnSettings) -> float:
         # All groups that are done, and of the one in training: vectors, their gradient, what the step remembers, its
         # scratch, the last good copy, and the vectors in the precision of scores.
         copies = (4.5 + OPTIMISERS[settings.optimiser].moments) / settings.groups
-        tables = (1 + copies) * table + (1 + 9 / settings.groups) * rotations
+        of_relations = (2 if settings.inverses else 1) * (1 + 9 / settings.groups)
+        of_relations += 6 / settings.groups if settings.relation_weight else 0  # scaled, and their gradient
+        tables = (1 + copies) * table + of_relations * rotations
         batch = 2 * triples if settings.batch == "full" else settings.batch
         together = min(queries_at_once(settings, len(graph.entities), device), batch)
         return held + tables + 200 * triples + together * _query_bytes(graph, settings)
@@ -237,5 +240,7 @@ def memory_needed(graph: Graph, settings: OwnSettings) -> float:
 
 
 def _query_bytes(graph: Graph, settings: ContrastSettings) -> float:
-    """Return what one more query at once takes: its scores, and copies of its query."""
-    return 12.0 * settings.compared(len(graph.entities)) + 40.0 * settings.dim
+    """Return what one more query at once takes: its scores, copies of its query, and of its pairs with answers."""
+    pairs = ANSWERS if settings.relation_weight else 0
+    of_pair = 32.0 * len(graph.relations) + 20.0 * settings.dim
+    return 12.0 * settings.compared(len(graph.entities)) + 40.0 * settings.dim + pairs * of_pair

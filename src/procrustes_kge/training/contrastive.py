@@ -3,6 +3,8 @@
     batches ─rotate, scale, translate→ queries ─against candidates→ gradients ─step→ vectors, scales, translations
                                                                       └─procrustes_step, or Eq. 3→ rotations
 
+A GPU replays steps that were recorded, several times as fast where a step is short.
+
 One trainer over two axes: how many queries a step sees, and which entities an answer is contrasted with. Scores are
 linear in the rotation, so with negatives too the best next rotation under a quadratic bound is a Procrustes problem.
 """
@@ -11,8 +13,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,25 +26,26 @@ from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE, Batch, QueryBatches
 from procrustes_kge.linalg import nearest_orthogonal, spherise_
 from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.threads import cores, threads
 from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import fit
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.gradients import Tables, add_covariances
+from procrustes_kge.training.gradients import Tables, add_covariances, of_directions
 from procrustes_kge.training.learner import Learner, StepSizes, polar
 from procrustes_kge.training.loop import run
 from procrustes_kge.training.optimisers import OPTIMISERS
-from procrustes_kge.training.state import Remembering, State, merged, part_of
+from procrustes_kge.training.state import Remembering, State, copied, merged, part_of
 from procrustes_kge.training.timekeeping import Change
 from procrustes_kge.training.trainer import Report
 from procrustes_kge.words import counted
 
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
-START = 0.01  # size of a coordinate at the start, where lengths are free
 WARM_LENGTH = 0.12  # length of a segment that `fit` has trained: unit length would make the softmax overconfident
 SMALL = 10**8  # multiplications in a chunk's scores
+MOST_OF_RELATIONS = 2**28  # multiplications to predict the relation of one pair: seconds for a thousand of them
 CHUNK_NUMBERS, CHUNK_NUMBERS_CUDA = 2**25, 2**28  # scores and queries that are held at once
 
 
@@ -69,12 +74,17 @@ class Contrastive:
         self.sizes = (settings.segments // settings.groups,) * settings.groups
         self.batches = QueryBatches.of(graph.train.to(device), len(graph.entities), len(graph.relations))
         self.groups = list[Procrustes]()  # that were added
+        self.spare: ContrastiveTrainer | None = None  # of the last of them: what it has recorded serves the next too
 
     def trainer(self, part: int) -> ContrastiveTrainer:
         """Return an untrained trainer of a group: of its share of the numbers, with a seed of its own."""
         settings, seed = self.settings, self.settings.seed + part * 0x9E3779B97F4A
         group = replace(settings, dim=settings.dim // settings.groups, groups=1, seed=seed)
-        return ContrastiveTrainer(self.graph, self.batches, group, self.device)
+        if self.spare is None:
+            return ContrastiveTrainer(self.graph, self.batches, group, self.device)
+        trainer, self.spare = self.spare, None
+        trainer.restart(group)
+        return trainer
 
     def of_parts(self, parts: int) -> ContrastSettings:
         """Return the settings of a training that has the first groups alone."""
@@ -83,7 +93,12 @@ class Contrastive:
 
     def add(self, trainer: ContrastiveTrainer) -> None:
         """Take over the model of the next group."""
-        self.groups.append(trainer.model())
+        model = trainer.model()
+        if trainer.recorded.recorded and len(self.groups) + 1 < len(self.sizes):
+            self.spare = trainer
+            tables: dict[str, Any] = copied(model.tables())
+            model = replace(model, **tables)
+        self.groups.append(model)
 
     def added(self, first: int, last: int) -> State:
         """Return the tables of some groups."""
@@ -112,18 +127,39 @@ class ContrastiveTrainer(Remembering):
         self.learner = Learner(
             tables, settings.objective, OPTIMISERS[settings.optimiser], generator, settings.lengths == "unit"
         )
-        if settings.relations == "positives":
-            self.solve_all()
         rows = len(batches.tiles) * batches.height
         wanted = rows if settings.batch == "full" else min(settings.batch, rows)
         self.batch = -(-wanted // batches.height) * batches.height
-        at_once = queries_at_once(settings, len(graph.entities), device)
-        self.chunk = max(batches.height, min(self.batch, at_once) // batches.height * batches.height)
         self.steps_an_epoch = batches.steps(self.batch)
+        self.shape = batches.padded_tiles(self.batch), batches.height  # of padded batches
+        # The learner's method, which does not hold the trainer: its memory is to be free as soon as nobody needs it.
+        step = partial(self.learner.learn, shape=self.shape, steps_an_epoch=self.steps_an_epoch)
+        self.recorded, self.fit = RecordedStep(step, [generator], warm_up=1), set[int]()
+        self.pads = device.type == "cuda"
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin at the first step, with the learner's tables."""
+        settings, height = self.settings, self.batches.height
+        if settings.relations == "positives":
+            self.solve_all()
+        at_once = queries_at_once(settings, len(self.graph.entities), self.device)
+        self.chunk = max(height, min(self.batch, at_once) // height * height)
         self.start_loss = math.nan
         # The rates fall in a straight line from a share of the largest, at a step, to nothing at another.
         self.falls_from, self.falls_at, self.falls_to = 1.0, 0, settings.epochs * self.steps_an_epoch
         self.workers = settings.workers or self.usual_workers()
+
+    def restart(self, settings: ContrastSettings) -> None:
+        """Train a group of the same size from its start, in the same place: steps that were recorded are of use."""
+        self.settings = settings
+        self.learner.restart(self.start(self.learner.generator.manual_seed(settings.seed % 2**63)))
+        self.begin()
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Go on from a state."""
+        super().restore(state)
+        self.recorded.forget()
 
     def start(self, generator: torch.Generator) -> Tables:
         """Return the tables to start from: random, or those of a short `fit`."""
@@ -136,7 +172,9 @@ class ContrastiveTrainer(Remembering):
         vectors = warm["vectors"]
         translations = warm.get("translations", vectors.new_zeros(shape)) if settings.translate else None
         scales = vectors.new_ones(shape) if settings.scale else None
-        return Tables(vectors.flatten(1), torch.cat([rotations, rotations.mT]), translations, scales)
+        if scales is not None and settings.init_scale < 1:
+            scales.normal_(std=settings.init_scale, generator=generator)
+        return Tables(vectors.flatten(1), of_directions(rotations, shape[0]), translations, scales)
 
     def short_fit(self) -> dict[str, Tensor]:
         """Return the tables of a short `fit`; where lengths are free, all made shorter alike, which ranks the same."""
@@ -155,7 +193,7 @@ class ContrastiveTrainer(Remembering):
         if settings.lengths == "unit":
             spherise_(vectors.transpose(0, 1))
             return vectors
-        return vectors.mul_(START)
+        return vectors.mul_(settings.init_std)
 
     def solve_all(self) -> None:
         """Solve the first rotations by Eq. 3 from all triples; their covariances are kept for the next time."""
@@ -177,10 +215,10 @@ class ContrastiveTrainer(Remembering):
             self.falls_from = self.share_left()
             self.falls_at, self.falls_to = self.learner.taken, change.epochs * self.steps_an_epoch
 
-    def share_left(self) -> float:
-        """Return which share of the largest rates the next step has."""
+    def share_left(self, ahead: int = 0) -> float:
+        """Return which share of the largest rates the next step has, or one further ahead."""
         length = max(1, self.falls_to - self.falls_at)
-        return self.falls_from * max(1 / length, 1 - (self.learner.taken - self.falls_at) / length)
+        return self.falls_from * max(1 / length, 1 - (self.learner.taken + ahead - self.falls_at) / length)
 
     def epoch(self) -> float:
         """Train on every query once and return the mean loss of an answer."""
@@ -195,17 +233,40 @@ class ContrastiveTrainer(Remembering):
         learner = self.learner
         if learner.objective.negatives:
             learner.deck.shuffle(learner.generator)
-        for batch in self.batches.epoch(self.batch, learner.generator):
-            self.take_step(batch)
+        # Which way depends on nothing but the state: a training that goes on from one takes the same.
+        for _ in self.padded_steps() if self.pads and self.chunk >= self.batch else self.plain_steps():
             if learner.taken == 1:
                 self.start_loss = learner.mean_loss()
             yield
 
-    def take_step(self, batch: Batch) -> None:
+    def plain_steps(self) -> Iterator[None]:
+        """Take steps on batches as they come."""
+        for batch in self.batches.epoch(self.batch, self.learner.generator):
+            self.take_step(batch, self.step_sizes())
+            yield
+
+    def padded_steps(self) -> Iterator[None]:
+        """Take steps on batches of one shape: the first of a shape shows that it fits into memory, others are recorded.
+
+        What pads a batch adds zeros to sums, so that nothing else is learned.
+        """
+        learner, steps = self.learner, self.steps_an_epoch
+        dealt = self.batches.padded_epoch(self.batch, learner.generator)
+        rates = torch.tensor([self.step_sizes(ahead)[:2] for ahead in range(steps)], device=self.device)
+        for numbers, rate in zip(dealt, rates, strict=True):
+            if self.recorded.records and self.chunk >= self.batch and len(numbers) in self.fit:
+                self.recorded(numbers, rate, rotates=learner.rotates_next(steps))
+                learner.taken += 1
+            else:
+                self.take_step(Batch.unpacked(numbers, *self.shape), StepSizes(rate[0], rate[1], steps))
+                self.fit.add(len(numbers))
+            yield
+
+    def take_step(self, batch: Batch, sizes: StepSizes) -> None:
         """Learn from a batch, as much of it at once as fits into memory, and move."""
         learner, running = self.learner, list[Tensor]()
         if learner.sees_few and self.chunk >= self.batch:
-            learner.step_on_rows(batch, self.step_sizes())
+            learner.step_on_rows(batch, sizes)
             return
 
         def gather(chunk: int) -> None:
@@ -213,7 +274,8 @@ class ContrastiveTrainer(Remembering):
                 learner.forget(running)
             else:
                 running.extend(learner.running_sums())
-            for part in batch.split(chunk):
+            # A padded batch has a tile more than was asked for.
+            for part in batch.split(chunk) if chunk < self.batch else [batch]:
                 learner.gather(part)
 
         _, chunk = shrinking(gather, self.chunk, self.batches.height)
@@ -221,19 +283,20 @@ class ContrastiveTrainer(Remembering):
             going_on = f"out of memory: training continues with {counted(chunk, 'query')} at a time"
             warnings.warn(going_on, RuntimeWarning, stacklevel=2)
             self.chunk = chunk
-        learner.step(self.step_sizes())
+        learner.step(sizes)
 
-    def step_sizes(self) -> StepSizes:
-        """Return how far the next step goes: the rates rise at first, then fall to nothing."""
-        total, taken = self.settings.epochs * self.steps_an_epoch, self.learner.taken
-        share = min(1.0, (taken + 1) / min(WARM_UP, 1 + total // 10)) * self.share_left()
+    def step_sizes(self, ahead: int = 0) -> StepSizes:
+        """Return how far the next step goes, or one further ahead: rates rise at first, then fall to nothing."""
+        total, taken = self.settings.epochs * self.steps_an_epoch, self.learner.taken + ahead
+        share = min(1.0, (taken + 1) / min(WARM_UP, 1 + total // 10)) * self.share_left(ahead)
         rates = self.settings.learning_rate, self.settings.rotation_learning_rate
         return StepSizes(share * rates[0], share * rates[1], self.steps_an_epoch)
 
     def model(self) -> Procrustes:
         """Return the model, with rotations orthogonal to the last digit."""
         vectors, rotations, translations, scales = self.learner.tables
-        rotations = nearest_orthogonal(rotations[: len(self.graph.relations)].double()).float()
+        own = len(rotations) if self.settings.inverses else len(self.graph.relations)
+        rotations = nearest_orthogonal(rotations[:own].double()).float()
         vectors = vectors.view(len(vectors), self.settings.segments, self.settings.segment)
         return Procrustes(self.graph.entities, self.graph.relations, vectors, rotations, translations, scales)
 
@@ -255,7 +318,14 @@ def queries_at_once(settings: ContrastSettings, entities: int, device: torch.dev
 
 
 def _check_fit(graph: Graph, settings: ContrastSettings) -> None:
-    """Refuse settings that ask more than the graph has."""
+    """Refuse settings that ask more than the graph has, or more than can be computed."""
+    directions = 2 * len(graph.relations)
+    if settings.relation_weight and directions * settings.dim * settings.segment > MOST_OF_RELATIONS:
+        raise InputError(
+            f"relation weight {settings.relation_weight:g} with {counted(len(graph.relations), 'relation')} and "
+            f"segments of {settings.segment}: each triple would take "
+            f"{directions * settings.dim * settings.segment:,} multiplications; try --segment 2 or --relation-weight 0"
+        )
     if isinstance(settings.negatives, int) and settings.negatives >= len(graph.entities):
         asked, instead = counted(settings.negatives, "negative"), "--negatives all"
         has = counted(len(graph.entities), "entity")

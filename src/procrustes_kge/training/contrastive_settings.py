@@ -53,12 +53,29 @@ class ContrastSettings(Schedule):
     ] = "step"
     optimiser: Annotated[Literal["adagrad", "adam"], "optimiser of the vectors"] = "adagrad"
     rotation_learning_rate: Annotated[float, "step size of the rotations"] = 1.0
+    inverses: Annotated[bool, "learn separate parameters for inverse relations"] = False  # Qᵀ is the inverse of Q
     scale: Annotated[bool, "relations scale as well as rotate"] = True
     translate: Annotated[bool, "relations translate as well as rotate: h Q + b"] = True
     regularisation: Annotated[float, "weight of the regulariser"] = 0.05  # DURA, of entities and queries
+    regulariser_power: Annotated[
+        float, "power of the lengths of segments in the regulariser; 2: their squares; 3: their cubes, as N3 has them"
+    ] = 2.0
+    query_regularisation: Annotated[
+        float, "regularisation of a query, relative to that of its entity and, twice, of the answer"
+    ] = 1.0
+    scale_regularisation: Annotated[float, "weight of the regulariser of relations' scales"] = 0.0
+    init_std: Annotated[float, "standard deviation of the initial weights"] = 0.01  # of vectors, where lengths are free
+    init_scale: Annotated[
+        float, "relations' scales at the start; 1: all are 1; less: random, of this standard deviation"
+    ] = 1.0  # that start near 0 and are regularised, relations choose which coordinates they use
     dropout: Annotated[float, "dropout of the query vector"] = 0.2
     label_smoothing: Annotated[float, "label smoothing: probability spread over all entities"] = 0.0
     crowd: Annotated[float, "weight of a query with n answers: n to this power"] = 1.0
+    relation_weight: Annotated[
+        float,
+        "weight of predicting the relation too: the cross-entropy over all directions given both ends of a triple, "
+        "beside 1 for that of the answer",
+    ] = 0.0  # validation has to ask for it: on some graphs it learns how they were made
     warm_start: Annotated[int, "epochs of full-batch training without negatives to start from"] = 0
 
     def __post_init__(self) -> None:
@@ -70,8 +87,13 @@ class ContrastSettings(Schedule):
         check_segments(self.dim, self.segment, self.groups)
         for name in ("rotation_learning_rate", "sharpness"):
             check_range(self, name, 1000, above=True)
-        for name in ("regularisation", "adversarial_temperature", "margin"):
+        check_range(self, "init_std", 1000, above=True)
+        check_range(self, "init_scale", 1, above=True)
+        weights = ("regularisation", "query_regularisation", "scale_regularisation", "relation_weight")
+        for name in (*weights, "adversarial_temperature", "margin"):
             check_range(self, name, 1000)
+        if not 1 <= self.regulariser_power <= 10:
+            raise InputError(f"regulariser power {self.regulariser_power:g}, expected a number from 1 to 10")
         for name in ("dropout", "label_smoothing"):
             check_range(self, name, 0.99)
         check_range(self, "crowd", 2)
@@ -85,6 +107,11 @@ class ContrastSettings(Schedule):
         if self.loss == "sigmoid" and self.lengths == "free":
             raise InputError(
                 "sigmoid loss with free lengths: it compares distances, which need unit vectors; try --lengths unit"
+            )
+        if self.relation_weight and self.loss != "softmax":
+            raise InputError(
+                f"relation weight {self.relation_weight:g} with the {self.loss} loss: relations are predicted from "
+                "products, by softmax; try --loss softmax"
             )
         if self.label_smoothing and self.negatives != "all":
             raise InputError(f"label smoothing with negatives {self.negatives}; it is for --negatives all")
@@ -110,7 +137,12 @@ class ContrastSettings(Schedule):
             sigmoid=sigmoid if self.loss == "sigmoid" else None,
             label_smoothing=self.label_smoothing,
             regularisation=self.regularisation,
+            power=self.regulariser_power,
+            query_regularisation=self.query_regularisation,
+            scale_regularisation=self.scale_regularisation,
             dropout=self.dropout,
             crowd=self.crowd,
             positives=self.relations == "positives",
+            inverses=self.inverses,
+            relation_weight=self.relation_weight,
         )

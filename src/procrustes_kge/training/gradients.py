@@ -4,6 +4,9 @@ A query about entity x in direction ρ is the vector q = c_ρ ∘ (x Q_ρ) + b_�
 parts are
 
     ∂b = g,   ∂c = g ∘ (x Q),   ∂Q = xᵀ (c ∘ g),   ∂x = (c ∘ g) Qᵀ.
+
+Where relations are predicted too, its A has the columns of Q scaled by c, and the gradient ∂A gives ∂Q_ij = ∂A_ij c_j
+and ∂c_j = Σ_i ∂A_ij Q_ij.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from torch.nn.functional import pad
 from procrustes_kge.layouts.batches import Batch
 from procrustes_kge.linalg import cross_covariance
 from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_all, against_none, against_some
+from procrustes_kge.training.relation_prediction import Pairs, against_directions
 from procrustes_kge.training.state import Remembering
 
 
@@ -30,13 +34,21 @@ class Objective:
     sigmoid: Sigmoid | None = None  # None: softmax
     label_smoothing: float = 0.0
     regularisation: float = 0.0
+    power: float = 2.0  # of the lengths of segments that are regularised
+    query_regularisation: float = 1.0  # of queries, relative to that of entities
+    scale_regularisation: float = 0.0
     dropout: float = 0.0
     crowd: float = 1.0
     positives: bool = False  # rotations by Eq. 3: Hᵀ T is collected in place of their gradient
+    inverses: bool = False  # each direction has a rotation of its own
+    relation_weight: float = 0.0  # of predicting the direction of each pair, beside 1 for its answer
 
 
 class Tables(NamedTuple):
-    """What is learned. Directions are relations asked for tails, then for heads; the latter rotate by the transpose."""
+    """What is learned. Directions are relations asked for tails, then for heads.
+
+    Heads rotate by the transpose, unless inverses are learned too.
+    """
 
     vectors: Float[Tensor, "entities d"]
     rotations: Float[Tensor, "directions segments width width"]
@@ -118,11 +130,17 @@ def add_gradients(
     dropped = queries if kept is None else queries * kept
     losses, gradient = _contrasted(dropped, compared, batch, weights, into.vectors, objective, draw)
     gradient = gradient if kept is None else gradient.mul_(kept)
-    if decay := 2 * objective.regularisation:  # λ (‖x‖² + ‖q‖² + 2 ‖answer‖²), per answer
-        gradient.addcmul_(queries, (decay * mass)[:, None])
+    width, power = rotations.shape[-1], objective.power
+    if decay := power * objective.regularisation:  # λ Σ_s (‖x_s‖^p + ω ‖q_s‖^p + 2 ‖answer_s‖^p), per answer
+        of_query = decay * objective.query_regularisation
+        gradient.addcmul_(outward(queries, width, power), (of_query * mass)[:, None])
         held = vectors.new_zeros(len(vectors)).index_add_(0, batch.asked, mass)
         held.index_add_(0, batch.answers, 2 * weights[batch.rows])
-        into.vectors.addcmul_(vectors, decay * held[:, None])
+        into.vectors.addcmul_(outward(vectors, width, power), decay * held[:, None])
+    if into.scales is not None and tables.scales is not None and objective.scale_regularisation:
+        held = mass.new_zeros(len(tables.scales)).index_add_(0, batch.tiles, mass.view(len(batch.tiles), -1).sum(dim=1))
+        lengths = outward(tables.scales.flatten(1), width, power).view_as(tables.scales)
+        into.scales.addcmul_(lengths, (power * objective.scale_regularisation * held)[:, None, None])
     gradient = tables.tiled(gradient, batch)
     if into.translations is not None:
         into.translations.index_add_(0, batch.tiles, gradient.sum(dim=2))
@@ -136,10 +154,49 @@ def add_gradients(
         into.rotations.index_add_(0, batch.tiles, asked.mT @ gradient)
     moved = gradient @ rotations.mT
     into.vectors.index_add_(0, batch.asked, moved.transpose(1, 2).reshape(len(batch.asked), -1))
+    if objective.relation_weight:
+        add_of_directions(into, tables, batch, objective.relation_weight * weights, objective.positives, compared.dtype)
     into.losses.index_add_(0, batch.tiles, losses.view(len(batch.tiles), -1).sum(dim=1))
     weight = mass.sum()
     for sums in (into.weight, into.rotations_weight, into.losses_weight):
         sums.add_(weight)
+
+
+def outward(rows: Float[Tensor, "rows d"], width: int, power: float) -> Float[Tensor, "rows d"]:
+    """Return ‖x_s‖^(p − 2) x_s for each segment: the gradient of Σ_s ‖x_s‖^p over p."""
+    if power == 2:
+        return rows
+    segments = rows.view(len(rows), -1, width)
+    lengths = torch.linalg.vector_norm(segments, dim=-1, keepdim=True).clamp_min(torch.finfo(rows.dtype).tiny)
+    return (lengths.pow_(power - 2) * segments).view_as(rows)
+
+
+def add_of_directions(
+    into: Gradients,
+    tables: Tables,
+    batch: Batch,
+    weights: Float[Tensor, " rows"],
+    positives: bool,
+    precision: torch.dtype,
+) -> None:
+    """Add the gradients of predicting the direction of each pair of a query and an answer, of a weight by query.
+
+    An answer of a query without weight adds zeros. The losses are not added: they stay those of answers.
+    """
+    entities, height = batch.asked[batch.rows], len(batch.asked) // len(batch.tiles)
+    asked, answers = (tables.vectors[each].view(-1, *tables.rotations.shape[1:3]) for each in (entities, batch.answers))
+    scales = None if tables.scales is None else tables.scales[:, :, None]
+    maps = tables.rotations if scales is None else tables.rotations * scales
+    pairs = Pairs(asked, answers, batch.tiles[batch.rows // height], weights[batch.rows])
+    pulls = against_directions(pairs, maps, tables.translations, precision)
+    into.vectors.index_add_(0, entities, pulls.asked.flatten(1))
+    into.vectors.index_add_(0, batch.answers, pulls.answers.flatten(1))
+    if into.translations is not None and pulls.shifts is not None:
+        into.translations.add_(pulls.shifts)
+    if into.scales is not None:
+        into.scales.add_((pulls.maps * tables.rotations).sum(dim=2))
+    if not positives:
+        into.rotations.add_(pulls.maps if scales is None else pulls.maps * scales)
 
 
 def add_covariances(into: Float[Tensor, "directions segments width width"], tables: Tables, batch: Batch) -> None:
@@ -150,16 +207,29 @@ def add_covariances(into: Float[Tensor, "directions segments width width"], tabl
     """
     vectors = tables.vectors
     sums = vectors.new_zeros(len(batch.asked), vectors.shape[1]).index_add_(0, batch.rows, vectors[batch.answers])
+    sums.mul_((batch.counts > 0)[:, None])  # rows that pad a batch may have been given answers
     asked = tables.tiled(vectors[batch.asked], batch)
     into.index_add_(0, batch.tiles, cross_covariance(asked, tables.tiled(sums, batch)))
 
 
-def both_directions(
-    gradients: Float[Tensor, "directions segments width width"],
-) -> Float[Tensor, "relations segments width width"]:
-    """Return the sum of both directions of each relation: heads rotate by Qᵀ, so theirs is transposed."""
+def of_rotations(
+    gradients: Float[Tensor, "directions segments width width"], rotations: int
+) -> Float[Tensor, "rotations segments width width"]:
+    """Return the gradients of so many rotations: one for each direction, or for each relation.
+
+    Heads rotate by a relation's Qᵀ, so theirs is transposed, and added.
+    """
+    if rotations == len(gradients):
+        return gradients
     tails, heads = gradients.chunk(2)
     return tails + heads.mT
+
+
+def of_directions(
+    rotations: Float[Tensor, "rotations segments width width"], directions: int
+) -> Float[Tensor, "directions segments width width"]:
+    """Return a rotation for each direction; where relations have one each, heads take its transpose."""
+    return rotations if len(rotations) == directions else torch.cat([rotations, rotations.mT])
 
 
 def _kept(

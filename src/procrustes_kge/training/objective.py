@@ -82,8 +82,8 @@ def against_all(
     """Softmax over all entities: −v Σ log p(answer).
 
     G = m (p − target), target 1/n on each answer; `label_smoothing` moves that share of it evenly to all entities (and
-    is left out of the losses). Products are made in the table's precision, the softmax in float32. The table has the
-    entities in its first rows, and may be padded with zeros.
+    is left out of the losses). Answers of a row of mass 0 change nothing. Products are made in the table's precision,
+    the softmax in float32. The table has the entities in its first rows, and may be padded with zeros.
     """
     (rows, answers, weights, counts), (entities, dim) = found, pull.shape
     mass = weights * counts
@@ -100,7 +100,7 @@ def against_all(
         likely = surprise[rows, answers].to(queries.dtype)
         logs = likely.clamp_min(torch.finfo(likely.dtype).tiny).log()
     losses = torch.zeros_like(weights).index_add_(0, rows, -weights[rows] * logs)
-    surprise[rows, answers] = (likely - (1 - label_smoothing) / counts[rows]).to(table.dtype)
+    surprise[rows, answers] = (likely - (1 - label_smoothing) / counts[rows].clamp_min(1)).to(table.dtype)
     weighted = mass[:, None] * queries
     gradient = mass[:, None] * (surprise @ table)[:, :dim]
     pull += (surprise.T @ pad(weighted, extra).to(table.dtype))[:entities, :dim]

@@ -19,11 +19,11 @@ class Optimiser(Remembering):
     def __init__(self, values: Tensor) -> None:
         raise NotImplementedError
 
-    def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+    def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float | Tensor) -> None:
         """Move values in place; the gradient may be overwritten."""
         raise NotImplementedError
 
-    def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+    def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float | Tensor) -> None:
         """Move copies of some rows of the table in place; no row twice. The others' gradients are zero."""
         raise NotImplementedError
 
@@ -34,16 +34,18 @@ class Adam(Optimiser):
     remembered, moments = ("mean", "square", "taken"), 2
 
     def __init__(self, values: Tensor) -> None:
-        self.mean, self.square, self.taken = torch.zeros_like(values), torch.zeros_like(values), 0
+        self.mean, self.square = torch.zeros_like(values), torch.zeros_like(values)
+        self.taken = torch.zeros((), dtype=torch.int64, device=values.device)  # counted where a recorded step reads it
 
-    def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+    def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float | Tensor) -> None:
         """Move values in place."""
         keep_mean, keep_square = 0.9, 0.999
         self.taken += 1
+        taken = self.taken.double()
         self.mean.lerp_(gradient, 1 - keep_mean)
         self.square.mul_(keep_square).addcmul_(gradient, gradient, value=1 - keep_square)
-        scale = (self.square / (1 - keep_square**self.taken)).sqrt_().add_(1e-8)
-        values.addcdiv_(self.mean, scale, value=-learning_rate / (1 - keep_mean**self.taken))
+        scale = (self.square / (1 - keep_square**taken)).sqrt_().add_(1e-8)
+        _descend(values, self.mean, scale, learning_rate / (1 - keep_mean**taken))
 
 
 class Adagrad(Optimiser):
@@ -54,16 +56,24 @@ class Adagrad(Optimiser):
     def __init__(self, values: Tensor) -> None:
         self.square = torch.zeros_like(values)
 
-    def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+    def __call__(self, values: Tensor, gradient: Tensor, learning_rate: float | Tensor) -> None:
         """Move values in place."""
         self.square.addcmul_(gradient, gradient)
-        values.addcdiv_(gradient, self.square.sqrt().add_(1e-10), value=-learning_rate)
+        _descend(values, gradient, self.square.sqrt().add_(1e-10), learning_rate)
 
-    def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float) -> None:
+    def move_rows(self, rows: Tensor, values: Tensor, gradient: Tensor, learning_rate: float | Tensor) -> None:
         """Move copies of some rows in place."""
         square = self.square[rows].addcmul_(gradient, gradient)
         self.square[rows] = square
-        values.addcdiv_(gradient, square.sqrt_().add_(1e-10), value=-learning_rate)
+        _descend(values, gradient, square.sqrt_().add_(1e-10), learning_rate)
+
+
+def _descend(values: Tensor, direction: Tensor, scale: Tensor, learning_rate: float | Tensor) -> None:
+    """Move values in place by −rate · direction / scale."""
+    if isinstance(learning_rate, Tensor) and learning_rate.is_cuda:  # read where it lies: the host would wait for it
+        values.addcdiv_(direction * learning_rate, scale, value=-1)
+    else:
+        values.addcdiv_(direction, scale, value=-float(learning_rate))
 
 
 OPTIMISERS: dict[str, type[Optimiser]] = {"adagrad": Adagrad, "adam": Adam}

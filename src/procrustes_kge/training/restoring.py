@@ -13,7 +13,7 @@ from procrustes_kge.layouts.relational import RelationalMatrices, Relations, pad
 from procrustes_kge.linalg import nearest_orthogonal, procrustes_step
 from procrustes_kge.models.procrustes import both_ways
 from procrustes_kge.system.threads import over_cores
-from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, both_directions
+from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, of_directions, of_rotations
 from procrustes_kge.training.learner import Deck
 from procrustes_kge.words import counted
 
@@ -46,15 +46,17 @@ def restore_contrasted_relations(
     groups: int = 1,
     translations: Side = None,
     scales: Side = None,
+    inverses: bool = False,
     workers: int = 0,
-) -> Float[Tensor, "relations segments width width"]:
+) -> Float[Tensor, "rotations segments width width"]:
     """Return rotations like those that `contrast` finds for these entity vectors, given translations and scales.
 
     Each group is solved by Eq. 3, then improved by Procrustes steps until the likelihood of the training triples stops
-    rising.
+    rising. With `inverses`, heads have rotations of their own.
     """
     _check_vectors(vectors, graph)
     rotations, _ = _solve(vectors, graph, False, workers)
+    rotations = of_directions(rotations, 2 * len(rotations)) if inverses else rotations
     sides = [(None,) * groups if side is None else side.chunk(groups, dim=1) for side in (translations, scales)]
     parts = zip(rotations.chunk(groups, dim=1), vectors.chunk(groups, dim=1), *sides, strict=True)
     return torch.cat([_ascend(rotated, part, graph, *side) for rotated, part, *side in parts], dim=1)
@@ -102,14 +104,14 @@ def _segments_at_once(vectors: Tensor, triples: int, relations: int) -> int:
 
 def _ascend(
     rotations: Tensor, vectors: Tensor, graph: Graph, translations: Tensor | None, scales: Tensor | None
-) -> Float[Tensor, "relations segments width width"]:
-    """Return rotations from which no Procrustes step gains much, relation by relation.
+) -> Float[Tensor, "rotations segments width width"]:
+    """Return rotations from which no Procrustes step gains much, one by one.
 
-    Relations share no parameter here, so each has its own bound, which grows until its loss does not rise: at the
+    Rotations share no parameter here, so each has its own bound, which grows until its loss does not rise: at the
     latest when it reaches the curvature, where the loss cannot.
     """
     negatives = DRAWN if len(vectors) > MANY and not vectors.is_cuda else None
-    likelihood = Likelihood(vectors, graph, translations, scales, negatives)
+    likelihood = Likelihood(vectors, graph, translations, scales, negatives, len(rotations))
     losses, gradient = likelihood.at(rotations)
     width = vectors.shape[-1]
     bound = torch.linalg.matrix_norm(gradient) / width**0.5  # a first step of about the size of a rotation
@@ -144,8 +146,10 @@ class Likelihood:
         translations: Side = None,
         scales: Side = None,
         negatives: int | None = None,
+        rotations: int | None = None,
     ) -> None:
         entities, relations = len(graph.entities), len(graph.relations)
+        self.rotations = rotations or relations  # as many as these, or as directions
         self.vectors, self.translations, self.scales, self.directions = vectors, translations, scales, 2 * relations
         self.batches = QueryBatches.of(graph.train.to(vectors.device), entities, relations)
         self.objective, self.deck = Objective(negatives=negatives), Deck(entities, vectors.device)
@@ -153,27 +157,31 @@ class Likelihood:
             self.deck.shuffle(torch.Generator(vectors.device).manual_seed(0))
         self.at_once = max(1, min(QUERIES_AT_ONCE, RESTORED_SCORES_AT_ONCE // entities))
 
-    def tables(self, rotations: Float[Tensor, "relations segments width width"]) -> Tables:
+    def tables(self, rotations: Float[Tensor, "rotations segments width width"]) -> Tables:
         """Return the tables of a model with these rotations."""
-        both = torch.cat([rotations, rotations.mT])
-        return Tables(self.vectors.flatten(1), both, self.translations, self.scales)
+        return Tables(
+            self.vectors.flatten(1), of_directions(rotations, self.directions), self.translations, self.scales
+        )
+
+    def added(self, values: Float[Tensor, "directions ..."]) -> Float[Tensor, "rotations ..."]:
+        """Return the values of directions, added up where they share a rotation."""
+        return values.view(-1, self.rotations, *values.shape[1:]).sum(dim=0)
 
     @torch.no_grad()
     def at(
-        self, rotations: Float[Tensor, "relations segments width width"]
-    ) -> tuple[Float[Tensor, " relations"], Float[Tensor, "relations segments width width"]]:
-        """Return the loss of each relation's triples, both directions, and its gradient."""
+        self, rotations: Float[Tensor, "rotations segments width width"]
+    ) -> tuple[Float[Tensor, " rotations"], Float[Tensor, "rotations segments width width"]]:
+        """Return the loss of each rotation's triples, of all directions that it serves, and its gradient."""
         tables, negatives = self.tables(rotations), self.objective.negatives
         sums = Gradients.zeros(tables._replace(translations=None, scales=None))
-        self.deck.next = 0
+        self.deck.next.zero_()
         for batch in self.batches.epoch(self.at_once):
             draw = self.deck.deal(batch, negatives) if negatives else None
             add_gradients(sums, tables, batch, self.objective, draw)
-        tails, heads = sums.losses.chunk(2)
-        return tails + heads, both_directions(sums.rotations)
+        return self.added(sums.losses), of_rotations(sums.rotations, self.rotations)
 
     @torch.no_grad()
-    def curvature(self) -> Float[Tensor, "relations segments"]:
+    def curvature(self) -> Float[Tensor, "rotations segments"]:
         """Return L such that the loss lies below its tangent plus (L/2)‖Q − Q₀‖², for all segments at once.
 
         The second derivative of a query's loss along Δ is the variance, over entities e, of Σ_s (x_s Δ_s) · y_es
@@ -185,11 +193,10 @@ class Likelihood:
         scales = self.scales if self.scales is not None else vectors.new_ones(directions, 1, 1)
         reach = torch.stack([(spread * each).square().sum(dim=(1, 2)).amax() for each in scales])
         width = vectors.shape[-1]
-        tables = self.tables(torch.eye(width).to(vectors).expand(directions // 2, vectors.shape[1], width, width))
+        tables = self.tables(torch.eye(width).to(vectors).expand(self.rotations, vectors.shape[1], width, width))
         moments = torch.zeros_like(tables.rotations)
         for batch in self.batches.epoch(self.at_once):
             asked = tables.tiled(tables.vectors[batch.asked], batch)
             counts = batch.counts.to(vectors.dtype).view(len(batch.tiles), 1, -1, 1)
             moments.index_add_(0, batch.tiles, asked.mT @ (counts * asked))
-        tails, heads = (torch.linalg.eigvalsh(moments)[..., -1] * reach[:, None]).chunk(2)
-        return tails + heads
+        return self.added(torch.linalg.eigvalsh(moments)[..., -1] * reach[:, None])

@@ -35,10 +35,11 @@ class Choice:
 
     def near(self, value: Any, draw: random.Random) -> Any:
         """Return a neighbour of a value; of one that is not among these, any."""
-        if value not in self.values:
-            return draw.choice(self.values)
-        place = self.values.index(value)
-        return draw.choice(self.values[max(0, place - 1) : place] + self.values[place + 1 : place + 2])
+        different = tuple(dict.fromkeys(self.values))
+        if value not in different:
+            return draw.choice(different)
+        place = different.index(value)
+        return draw.choice(different[max(0, place - 1) : place] + different[place + 1 : place + 2])
 
     def including(self, value: Any) -> Choice:
         """Return a choice that has this value too; numbers are in their order.
@@ -98,6 +99,13 @@ SPACES: dict[type[OwnSettings], Space] = {
         "scale": Choice((True, False)),
         "translate": Choice((True, False)),
         "relations": Choice(("step", "positives")),
+        # Switched on in one trial of two or three: each costs time, or helps on some graphs alone.
+        "inverses": Choice((False, False, True)),
+        "relation_weight": Choice((0.0, 0.0, 1.0, 4.0)),
+        "regulariser_power": Choice((2.0, 2.25, 3.0)),
+        "query_regularisation": Choice((1.0, 3.0, 9.0)),
+        "scale_regularisation": Choice((0.0, 0.0, 0.001, 0.01)),
+        "init_scale": Choice((1.0, 1.0, 1.0, 0.001)),
     },
     FitSettings: {
         "learning_rate": Range(0.02, 0.2),
