@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings as drawn, strategies as st
+from sqlalchemy import Engine, event
 
 from laws import refused
 from procrustes_kge.bench import search as module
@@ -25,6 +26,16 @@ from toys import random_graph, rotated_graph
 
 GRAPH = rotated_graph()
 FIXED = {"dim": 8, "epochs": 10, "device": "cpu"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_waiting_for_the_disk():
+    def hurry(connection, _):
+        connection.execute("pragma synchronous = off")
+
+    event.listen(Engine, "connect", hurry)
+    yield
+    event.remove(Engine, "connect", hurry)
 
 
 @pytest.fixture
@@ -66,7 +77,7 @@ def outcome(found):
 
 
 def test_what_is_planted_is_found(planted, tmp_path):
-    found, _ = searched(tmp_path, trials=40)
+    found, _ = searched(tmp_path, trials=25)
     start = recipe("distmult", GRAPH, **FIXED)
     assert found.settings.options.query_dropout < start.options.query_dropout
     assert found.chosen.stage == RACE
@@ -96,7 +107,7 @@ def test_what_is_fixed_stays_in_every_trial(planted, tmp_path):
 
 
 def test_hopeless_trials_are_ended_early(planted, tmp_path):
-    _, proposed = searched(tmp_path, trials=30)
+    _, proposed = searched(tmp_path, trials=18)
     ended, whole = ([each for each in proposed if each.stage == stage] for stage in (PRUNED, TRIED))
     assert ended
     assert whole
@@ -104,10 +115,10 @@ def test_hopeless_trials_are_ended_early(planted, tmp_path):
 
 
 def test_what_cannot_be_is_not_trained_and_does_not_count(planted, tmp_path):
-    found, proposed = searched(tmp_path, "ote", fixed={"dim": 24, "epochs": 10, "device": "cpu"}, trials=25)
+    found, proposed = searched(tmp_path, "ote", fixed={"dim": 24, "epochs": 10, "device": "cpu"}, trials=14)
     refusals = [each for each in proposed if each.stage == REFUSED]
     assert any("does not divide" in each.failed for each in refusals)
-    assert len([each for each in found.trials if each.stage in (TRIED, PRUNED)]) == 25
+    assert len([each for each in found.trials if each.stage in (TRIED, PRUNED)]) == 14
 
 
 def test_a_search_ends_where_there_is_nothing_else_to_try(planted, tmp_path):

@@ -18,6 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sqlalchemy import URL
 
 from procrustes_kge.errors import InputError, in_one_line
+from procrustes_kge.system.durable import put_file
 from procrustes_kge.system.files import scratch_folder
 from procrustes_kge.training.checkpoints import TRIAL
 from procrustes_kge.training.spaces import Range, Space
@@ -39,23 +40,23 @@ class StudyFile:
         """Begin a study, or go on with one that is about the same and judged by so many triples; else `InputError`."""
         self.file, self.space = file, space
         about = {**about, "space": {name: repr(values) for name, values in space.items()}}
-        _check_place(file, resume)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
+        _check_place(file, resume)
+        if not resume:
+            _begin(file, about)
         with _undamaged(file):
             self.storage = _stored(file)
-            self.study = _opened(self.storage, resume)
+            self.study = optuna.load_study(storage=self.storage, study_name=STUDY, pruner=_pruner())
             known = self.study.user_attrs.get(ABOUT)
             self.trials = [_outcome(each) for each in self.study.get_trials(states=ENDED)]
             left = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
-            if known is not None and not isinstance(known, dict):
+            if not isinstance(known, dict):
                 raise ValueError("it does not say what it is about")
             self.start: list[float] = [float(each) for each in self.study.user_attrs.get(START, [])]
             if len(self.start) not in (0, triples):
                 raise ValueError(f"its first trial is judged by {len(self.start)} triples, expected {triples}")
-        if known is not None or self.trials:
-            _check_same(file, known or {}, about)
+        _check_same(file, known, about)
         with self.kept():
-            self.study.set_user_attr(ABOUT, about)
             for each in left:  # by a process that was killed
                 self.study.tell(each.number, state=TrialState.FAIL)
 
@@ -167,27 +168,35 @@ def _stored(file: Path) -> optuna.storages.RDBStorage:
     return optuna.storages.RDBStorage(url)
 
 
-def _opened(storage: optuna.storages.RDBStorage, resume: bool) -> optuna.Study:
-    pruner = optuna.pruners.MedianPruner(n_startup_trials=FIRST_PRUNED, n_warmup_steps=BEFORE)
-    if resume:
-        return optuna.load_study(storage=storage, study_name=STUDY, pruner=pruner)
-    return optuna.create_study(storage=storage, study_name=STUDY, pruner=pruner, direction="maximize")
+def _pruner() -> optuna.pruners.BasePruner:
+    return optuna.pruners.MedianPruner(n_startup_trials=FIRST_PRUNED, n_warmup_steps=BEFORE)
+
+
+def _begin(file: Path, about: dict[str, Any]) -> None:
+    """Make a file with a study without trials; it is there whole or not at all."""
+    with scratch_folder(file) as scratch:
+        fresh = scratch / file.name
+        storage = _stored(fresh)
+        study = optuna.create_study(storage=storage, study_name=STUDY, direction="maximize")
+        study.set_user_attr(ABOUT, about)
+        storage.remove_session()
+        storage.engine.dispose()
+        file.parent.mkdir(parents=True, exist_ok=True)
+        put_file(fresh, file)
 
 
 def _check_place(file: Path, resume: bool) -> None:
-    """Refuse a place that cannot be written, a file that is no study, and one that is not to be gone on with."""
-    with scratch_folder(file):
-        pass
+    """Refuse a file that is no study, one that is not to be gone on with, and where there is none to go on with."""
     if not file.exists():
         if resume:
             raise InputError(f"{file}: no search to resume here; leave --resume out to begin one")
-        file.parent.mkdir(parents=True, exist_ok=True)
         return
     if not resume:
         raise InputError(f"{file} holds a search; --resume goes on with it, another --out begins one elsewhere")
-    with _undamaged(file), closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
+    with _undamaged(file), closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)) as database:
         kinds: dict[str, str] = dict(database.execute("select name, type from sqlite_master"))
-    # Looked at before Optuna makes its tables in whatever file this is; nothing of Optuna's is a view or a trigger.
+    # Looked at before Optuna makes its tables in whatever file this is; what a killed process left half written is rolled
+    # back by looking. Nothing of Optuna's is a view or a trigger.
     if not {"studies", "trials", "version_info"} <= kinds.keys() or {"view", "trigger"} & set(kinds.values()):
         raise InputError(f"{file}: is no search of ours, but a database of something else; choose another --out")
 
