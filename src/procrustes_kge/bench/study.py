@@ -195,7 +195,7 @@ def _check_place(file: Path, resume: bool) -> None:
         raise InputError(f"{file} holds a search; --resume goes on with it, another --out begins one elsewhere")
     with _undamaged(file), closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=rw", uri=True)) as database:
         kinds: dict[str, str] = dict(database.execute("select name, type from sqlite_master"))
-    # Looked at before Optuna makes its tables in whatever file this is; what a killed process left half written is rolled
+    # Looked at before Optuna makes its tables in whatever file this is; what a killed process left half done is rolled
     # back by looking. Nothing of Optuna's is a view or a trigger.
     if not {"studies", "trials", "version_info"} <= kinds.keys() or {"view", "trigger"} & set(kinds.values()):
         raise InputError(f"{file}: is no search of ours, but a database of something else; choose another --out")
