@@ -61,8 +61,7 @@ def portfolio(rows: Regrets, graphs: Sequence[str], size: int = SIZE) -> list[in
         return mean(min(best[name], rows[number][name]) for name in graphs)
 
     for _ in range(size):
-        # Trial 0 is what a recipe was before there was a record.
-        chosen.append(min((number for number in rows if number and number not in chosen), key=left))
+        chosen.append(min((number for number in rows if number not in chosen), key=left))
         best = {name: min(best[name], rows[chosen[-1]][name]) for name in graphs}
     return chosen
 
@@ -90,9 +89,10 @@ def main() -> None:
     rows_of_table = []
     for name in graphs:
         without = portfolio(rows, [each for each in graphs if each != name], arguments.size)
+        was = found[name]["former"]
         mine, others = after(rows, chosen, name), after(rows, without, name)
-        rows_of_table.append({"graph": name, "was": rows[0][name], "with": mine, "without": others})
-        print(f"{name:<14}{rows[0][name]:>10.4f}{mine[0]:>9.4f}{mine[-1]:>11.4f}   {others[0]:.4f} {others[-1]:.4f}")
+        rows_of_table.append({"graph": name, "was": rows[was][name], "with": mine, "without": others})
+        print(f"{name:<14}{rows[was][name]:>10.4f}{mine[0]:>9.4f}{mine[-1]:>11.4f}   {others[0]:.4f} {others[-1]:.4f}")
     content = {"chosen": chosen, "graphs": rows_of_table}
     result_files.write("portfolio", content, arguments.folder)
     if arguments.write:

@@ -24,6 +24,7 @@ FORMER = {
     "segment": 20,
     "relations": "step",
 }
+FORMER_PAIR = ({"crowd": 0.5, "regularisation": 0.1}, {"crowd": 1.0, "regularisation": 0.05})
 TEN = (*REGISTERED, *TUNING, DEBIAN)
 
 
@@ -39,12 +40,16 @@ def read(name: str, debian: Path | None = None) -> Graph:
     return read_graph(name)
 
 
+def rule(graph: Graph) -> int:
+    """Return which of two settings `accurate` took: one for few answers per query, one for many."""
+    queries = len(group_by_query(graph.train, len(graph.entities), len(graph.relations)))
+    return 0 if len(graph.train) < queries else 1  # fewer than two answers to a query
+
+
 def former(graph: Graph, device: str = "auto", **more: Any) -> ContrastSettings:
     """Return the settings of `accurate` before there was a record: by a rule on the number of answers per query."""
-    queries = len(group_by_query(graph.train, len(graph.entities), len(graph.relations)))
-    few = len(graph.train) < queries  # fewer than two answers to a query
     usual = {name: getattr(ContrastSettings(), name) for name in SPACES[ContrastSettings] if name != "batch"}
-    values = {**usual, **FORMER, "crowd": 0.5 if few else 1.0, "regularisation": 0.1 if few else 0.05, **more}
+    values = {**usual, **FORMER, **FORMER_PAIR[rule(graph)], **more}
     settings = recipe("accurate", graph, device)
     if not isinstance(settings, ContrastSettings):
         raise TypeError(settings)

@@ -7,6 +7,7 @@ import torch
 from hypothesis import assume, given, strategies as st
 from jaxtyping import TypeCheckError
 
+from laws import is_orthogonal
 from procrustes_kge.linalg import (
     bag_sum,
     completed,
@@ -14,6 +15,7 @@ from procrustes_kge.linalg import (
     cut,
     inverse_norms,
     nearest_orthogonal,
+    nearest_orthogonal_by_long_products,
     nearest_orthogonal_by_products,
     nearest_orthogonal_of_pairs,
     principal_components,
@@ -171,6 +173,16 @@ def test_pairs_that_are_orthogonal_stay_as_they_are(generator):
     rotations = random_orthogonal(2, generator, (20,))
     close(nearest_orthogonal_of_pairs(1e-20 * rotations), rotations)
     assert not nearest_orthogonal_of_pairs(torch.zeros(3, 2, 2)).any()
+
+
+@given(SEEDS, st.integers(2, 40), st.lists(st.floats(-10, 0), min_size=1, max_size=40))
+def test_long_products_are_exact_however_far_apart_singular_values_are(generator, width, powers):
+    matrices = with_singular_values([10**power for power in (powers * width)[:width]], generator)
+    rotation = nearest_orthogonal_by_long_products(matrices)
+    close(rotation, nearest_orthogonal(matrices), 1e-4)
+    together = nearest_orthogonal_by_long_products(torch.stack([matrices, 0 * matrices]))
+    close(together[0], rotation, 1e-12)
+    assert is_orthogonal(together)  # of nothing too, which products leave as it is
 
 
 def test_by_products_turns_nothing_by_nothing():

@@ -15,6 +15,8 @@ from torch.nn.functional import embedding_bag
 # value in [1e-4, 1] into (0.6, 1.3); three polishes, which touch 1 to second order, leave it within 2e-6 of 1.
 LIFT, LIFTS = (3.4445, -4.7750, 2.0315), 7
 POLISH, POLISHES = (15 / 8, -10 / 8, 3 / 8), 3
+MORE_LIFTS = 30  # carry every singular value from 1e-12 on; a few more polishes make the rest exact
+ORTHOGONAL = 1e-9  # what ‖QᵀQ − I‖ may be of a matrix that is kept, in float64
 
 Polar = Callable[[Tensor], Tensor]  # such as `nearest_orthogonal`
 
@@ -52,7 +54,9 @@ def nearest_orthogonal(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "
     return left @ right
 
 
-def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
+def nearest_orthogonal_by_products(
+    matrices: Float[Tensor, "*batch d d"], lifts: int = LIFTS, polishes: int = POLISHES
+) -> Float[Tensor, "*batch d d"]:
     """Return nearly the same Q as `nearest_orthogonal`, by matrix products alone, which are fast on GPUs in batches.
 
     An odd polynomial of M acts on its singular values and leaves U and V alone; composed until every σ is 1, it gives
@@ -61,11 +65,26 @@ def nearest_orthogonal_by_products(matrices: Float[Tensor, "*batch d d"]) -> Flo
     """
     size = torch.linalg.matrix_norm(matrices, keepdim=True).clamp_min(torch.finfo(matrices.dtype).tiny)
     rotations = (matrices / size).flatten(0, -3) if matrices.ndim > 2 else (matrices / size)[None]
-    for a, b, c in (LIFT,) * LIFTS + (POLISH,) * POLISHES:
+    for a, b, c in (LIFT,) * lifts + (POLISH,) * polishes:
         gram = rotations.mT @ rotations
         inner = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         rotations = torch.baddbmm(rotations, rotations, inner, beta=a)
     return rotations.view_as(matrices)
+
+
+def nearest_orthogonal_by_long_products(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
+    """Return the same Q as `nearest_orthogonal`, orthogonal to the last digit of float32, by products in float64.
+
+    For GPUs, which take the SVDs of larger matrices one by one. Those whose singular values are too far apart for
+    products are left to the SVD.
+    """
+    exact = matrices.double().flatten(0, -3) if matrices.ndim > 2 else matrices.double()[None]
+    rotations = nearest_orthogonal_by_products(exact, MORE_LIFTS, 2 * POLISHES)
+    eye = torch.eye(exact.shape[-1], dtype=exact.dtype, device=exact.device)
+    wrong = (rotations.mT @ rotations - eye).abs().amax(dim=(-2, -1)) > ORTHOGONAL
+    if wrong.any():
+        rotations[wrong] = nearest_orthogonal(exact[wrong])
+    return rotations.view_as(matrices).to(matrices.dtype)
 
 
 def nearest_orthogonal_of_pairs(matrices: Float[Tensor, "*batch 2 2"]) -> Float[Tensor, "*batch 2 2"]:

@@ -24,7 +24,7 @@ from torch import Tensor
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE, Batch, QueryBatches
-from procrustes_kge.linalg import nearest_orthogonal, spherise_
+from procrustes_kge.linalg import spherise_
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.system.memory import shrinking
@@ -34,7 +34,7 @@ from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import fit
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.gradients import Tables, add_covariances, of_directions
-from procrustes_kge.training.learner import Learner, StepSizes, polar
+from procrustes_kge.training.learner import Learner, StepSizes, exact_polar, polar
 from procrustes_kge.training.loop import run
 from procrustes_kge.training.optimisers import OPTIMISERS
 from procrustes_kge.training.state import Remembering, State, copied, merged, part_of
@@ -296,7 +296,7 @@ class ContrastiveTrainer(Remembering):
         """Return the model, with rotations orthogonal to the last digit."""
         vectors, rotations, translations, scales = self.learner.tables
         own = len(rotations) if self.settings.inverses else len(self.graph.relations)
-        rotations = nearest_orthogonal(rotations[:own].double()).float()
+        rotations = exact_polar(rotations[:own].double()).float()
         vectors = vectors.view(len(vectors), self.settings.segments, self.settings.segment)
         return Procrustes(self.graph.entities, self.graph.relations, vectors, rotations, translations, scales)
 

@@ -16,6 +16,7 @@ from procrustes_kge.layouts.batches import Batch
 from procrustes_kge.linalg import (
     completed,
     nearest_orthogonal,
+    nearest_orthogonal_by_long_products,
     nearest_orthogonal_by_products,
     nearest_orthogonal_of_pairs,
     procrustes_step,
@@ -26,6 +27,7 @@ from procrustes_kge.training.objective import Draw, rounded
 from procrustes_kge.training.optimisers import Adagrad, Optimiser
 from procrustes_kge.training.state import Remembering, State, copy_into, merged, part_of
 
+BATCHED = 32  # the largest matrices whose SVDs a GPU takes together; of larger ones it takes 50 in a second
 ROTATE_EVERY = 4  # steps whose gradients a rotation collects before it moves: moving at every step gains nothing
 
 
@@ -272,3 +274,9 @@ def polar(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
     if not matrices.is_cuda:
         return nearest_orthogonal(matrices)
     return (nearest_orthogonal_of_pairs if matrices.shape[-1] == 2 else nearest_orthogonal_by_products)(matrices)
+
+
+def exact_polar(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
+    """Return the nearest orthogonal matrices to the last digit, by the way that does not take for ever here."""
+    long = matrices.is_cuda and matrices.shape[-1] > BATCHED
+    return (nearest_orthogonal_by_long_products if long else nearest_orthogonal)(matrices)

@@ -10,11 +10,11 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.layouts.batches import QueryBatches
 from procrustes_kge.layouts.relational import RelationalMatrices, Relations, padded_rows
-from procrustes_kge.linalg import nearest_orthogonal, procrustes_step
+from procrustes_kge.linalg import procrustes_step
 from procrustes_kge.models.procrustes import both_ways
 from procrustes_kge.system.threads import over_cores
 from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, of_directions, of_rotations
-from procrustes_kge.training.learner import Deck
+from procrustes_kge.training.learner import Deck, exact_polar
 from procrustes_kge.words import counted
 
 ROUNDS = 40
@@ -81,7 +81,7 @@ def _solve(
 
     def solved(first: int) -> Relations:
         points = vectors[:, first : first + together].double().transpose(0, 1).contiguous()
-        return arranged[len(points)].solve(points, nearest_orthogonal, translate)
+        return arranged[len(points)].solve(points, exact_polar, translate)
 
     rotations = vectors.new_empty(len(graph.relations), segments, width, width)
     translations = vectors.new_empty(rotations.shape[:3]) if translate else None
@@ -129,7 +129,7 @@ def _ascend(
         bound = torch.minimum(bound * torch.where(better, 0.7, 4.0)[:, None], safe)
         if bool(better.all()) and gained < CONVERGED * losses.sum():
             break
-    return nearest_orthogonal(rotations.double()).to(vectors.dtype)
+    return exact_polar(rotations.double()).to(vectors.dtype)
 
 
 class Likelihood:

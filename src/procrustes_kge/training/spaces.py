@@ -93,7 +93,7 @@ SPACES: dict[type[OwnSettings], Space] = {
         "crowd": Choice((0.0, 0.5, 1.0)),
         "dropout": Choice((0.0, 0.1, 0.2, 0.3, 0.5)),
         "label_smoothing": Choice((0.0, 0.1, 0.2)),
-        "segment": Choice((2, 4, 10, 20, 50)),
+        "segment": Choice((2, 4, 10, 20)),
         "epochs": Choice((15, 30, 60)),
         "batch": Choice((256, 512, 1024, 2048, 4096)),
         "scale": Choice((True, False)),
@@ -105,7 +105,6 @@ SPACES: dict[type[OwnSettings], Space] = {
         "regulariser_power": Choice((2.0, 2.25, 3.0)),
         "query_regularisation": Choice((1.0, 3.0, 9.0)),
         "scale_regularisation": Choice((0.0, 0.0, 0.001, 0.01)),
-        "init_scale": Choice((1.0, 1.0, 1.0, 0.001)),
     },
     FitSettings: {
         "learning_rate": Range(0.02, 0.2),
