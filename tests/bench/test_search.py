@@ -107,7 +107,7 @@ def test_what_is_fixed_stays_in_every_trial(planted, tmp_path):
 
 
 def test_hopeless_trials_are_ended_early(planted, tmp_path):
-    _, proposed = searched(tmp_path, trials=18)
+    _, proposed = searched(tmp_path, trials=24)
     ended, whole = ([each for each in proposed if each.stage == stage] for stage in (PRUNED, TRIED))
     assert ended
     assert whole
@@ -170,6 +170,14 @@ def test_a_trial_has_a_learning_curve(epochs, every):
 
 def test_with_real_trainings_a_search_repeats(tmp_path):
     found = [outcome(searched(tmp_path / name, trials=10)) for name in "ab"]
+    assert found[0] == found[1]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", ["accurate", "distmult", "rotate"])
+def test_on_a_gpu_a_search_repeats_where_trainings_do(name, tmp_path):
+    fixed = {"dim": 40, "epochs": 6, "device": "cuda", "deterministic": True}
+    found = [outcome(searched(tmp_path / folder, name, fixed=fixed, trials=10)) for folder in "ab"]
     assert found[0] == found[1]
 
 

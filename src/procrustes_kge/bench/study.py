@@ -30,7 +30,8 @@ ABOUT, OUTCOME, START, RACE = "about", "outcome", "start", "race"  # what is wri
 # Stages of a trial: trained to its end, or not; values that are not allowed, or that a trial had before.
 TRIED, PRUNED, REFUSED, REPEATED = "trial", "pruned", "refused", "repeated"
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED)
-FIRST_PRUNED, BEFORE = 5, 2  # trials that end before one is pruned; points of its learning curve before it may be
+# Trials that end before one is pruned, and points of its curve before it may be: learning rates fall, and curves cross.
+FIRST_PRUNED, BEFORE = 10, 4
 
 
 class StudyFile:
