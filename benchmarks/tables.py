@@ -13,6 +13,7 @@ python benchmarks/tables.py memory cpu wn18rr   what a training takes beyond its
 python benchmarks/tables.py verification        what checksums cost, for docs/after-training.md
 python benchmarks/tables.py checkpoints cpu     what a checkpoint costs, for docs/speed.md
 python benchmarks/tables.py steps               what the optimiser of the recipe `fast` is worth, for docs/maths.md
+python benchmarks/tables.py paths               what paths as evidence add, for docs/paths.md
 python benchmarks/tables.py tried               what was tried with the baselines, for whoever tries more
 
 `python scripts/check_results.py` compares all but the last with the pages.
@@ -299,6 +300,29 @@ def _mean(views: list[dict[str, Any]], key: str) -> str:
     return figure(mean(view[key] for view in views))
 
 
+def paths_table() -> str:
+    """Return what paths add on each graph, as means over seeds."""
+    lines = ["| graph | without | with | seconds to weigh | seconds to rank 1,000 triples, without and with |"]
+    lines.append("|---|---|---|---|---|")
+    for file in sorted(result_files.RESULTS.glob("paths-*.json")):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        found = [each["checked"] for each in content["results"]]
+        weigh = mean(each["paths"]["seconds"] for each in content["results"])
+        ways = {
+            way: (
+                mean(each[way]["mrr"] for each in found),
+                mean(each[way]["seconds"] / each["triples"] * 1000 for each in found),
+            )
+            for way in ("without", "with")
+        }
+        (before, short), (after, long) = ways["without"], ways["with"]
+        lines.append(
+            f"| {content['dataset']} ({content['device']}) | {figure(before)} | {figure(after)} "
+            f"| {weigh:.0f} | {short:.1f}, {long:.1f} |"
+        )
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "telling": telling_table,
     "results": results_table,
@@ -313,6 +337,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "checkpoints": checkpoints_table,
     "verification": verification_table,
     "steps": steps_table,
+    "paths": paths_table,
 }
 ON_NO_PAGE = {"tried": tried_table}
 

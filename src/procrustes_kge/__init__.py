@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from procrustes_kge.training.contrastive_settings import ContrastSettings as ContrastSettings
     from procrustes_kge.training.full_batch import fit as fit
     from procrustes_kge.training.full_batch_settings import FitSettings as FitSettings
+    from procrustes_kge.training.paths import with_paths as with_paths
     from procrustes_kge.training.recipes import learn as learn, recipe as recipe
     from procrustes_kge.training.restoring import restore_relations as restore_relations
     from procrustes_kge.training.supervised import train as train
@@ -40,6 +41,7 @@ _PUBLIC = {
     "training.contrastive_settings": "ContrastSettings",
     "training.full_batch": "fit",
     "training.full_batch_settings": "FitSettings",
+    "training.paths": "with_paths",
     "training.recipes": "learn recipe",
     "training.restoring": "restore_relations",
     "training.supervised": "train",

@@ -49,7 +49,7 @@ def carry_out(
     checkpoints = FolderCheckpoints(place, every, begin=lambda: write_job(job, place))
     try:
         with _saying_how_to_go_on(folder):
-            run = _learned(job, folder, checkpoints, TerminalWatcher(say))
+            run = _learned(job, folder, checkpoints, TerminalWatcher(say, ends))
             replaced = "   (in place of an earlier run)" if folder.exists() and any(folder.iterdir()) else ""
             settings = run.settings or job.settings
             repeat = repeating_command(job.source, job.graph, run.report["recipe"], settings, job.options)
@@ -74,14 +74,15 @@ def _learned(job: Job, folder: Path, checkpoints: FolderCheckpoints, watcher: Te
     """Train; a signal asks to stop, and weights that diverge are kept as they were last good."""
     interrupts.stop_first(checkpoints.stop)
     try:
+        paths = bool(job.options.get("paths"))
         try:
-            return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints, job.tuning)
+            return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints, job.tuning, paths)
         except Stopped:
             if job.tuning is None or not _best_will_do(checkpoints):
                 raise
         interrupts.stop_first(checkpoints.stop)
         best = replace(job.tuning, enough=True)
-        return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints, best)
+        return learned_run(job.graph, job.settings, job.recipe, job.grid, watcher, checkpoints, best, paths)
     except DivergedError as error:
         remove(unfinished(folder))  # it would diverge again
         kept = folder.with_name(f"{folder.name}-diverged") if folder.exists() else folder  # a good run stays

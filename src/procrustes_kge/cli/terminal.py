@@ -21,14 +21,17 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from procrustes_kge.cli.clock import elapsed
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.ranking import Evaluation, evaluate, figure
+from procrustes_kge.models.with_paths import Embedding
 from procrustes_kge.runs.experiment import Model, Watcher
 from procrustes_kge.system.footprint import Footprint
 from procrustes_kge.training.budget import spoken_time
 from procrustes_kge.training.checkpoints import Checkpoints
+from procrustes_kge.training.paths import WithEvidence, with_paths
 from procrustes_kge.training.recipes import Settings, learned
 from procrustes_kge.training.timekeeping import ended_by_the_clock
 from procrustes_kge.training.trainer import Learned, Progress as TrainingProgress
@@ -94,8 +97,9 @@ class TimeLeft(ProgressColumn):
 class TerminalWatcher(Watcher):
     """Shows progress bars while an experiment trains and ranks, and prints the results."""
 
-    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, say: Callable[[str], None] | None = None, ends: float | None = None) -> None:
         self.say = say or say_unless(quiet=True)
+        self.ends = ends  # by when, in seconds since the command began, what was learned is ranked too
 
     def tune(self, graph: Graph, settings: Settings, tuning: Tuning, checkpoints: Checkpoints | None = None) -> Tuned:
         """Search, with a bar that shows trials, the best so far, and the time left."""
@@ -110,7 +114,7 @@ class TerminalWatcher(Watcher):
         if found.plan is not None:
             self.say(f"       {found.plan}")
 
-    def learn(self, graph: Graph, settings: Settings, checkpoints: Checkpoints | None = None) -> Learned[Model]:
+    def learn(self, graph: Graph, settings: Settings, checkpoints: Checkpoints | None = None) -> Learned[Embedding]:
         """Train, with a bar that shows epochs, loss, validation MRR and the time left."""
         words = TextColumn("epoch {task.fields[epoch]} of {task.fields[epochs]}   {task.fields[figures]}")
         columns = TextColumn("fitting"), BarColumn(), words, TimeLeft()
@@ -131,6 +135,14 @@ class TerminalWatcher(Watcher):
 
             return learned(graph, settings, show, checkpoints)
 
+    def weigh(self, model: Embedding, graph: Graph, seed: int) -> WithEvidence:
+        """Put paths as evidence beside a model, in most of the time that is left, with a bar."""
+        columns = TextColumn("weighing paths"), BarColumn(), MofNCompleteColumn(), TextColumn("relations"), TimeLeft()
+        with progress_bar(*columns) as bar:
+            task = bar.add_task("", total=len(graph.relations))
+            seconds = None if self.ends is None else 0.7 * max(0.0, self.ends - elapsed())
+            return with_paths(model, graph, None, seed, seconds, lambda done, _: bar.update(task, completed=done))
+
     def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
         """Rank a split, or as much of it as there is time for, with a bar."""
         columns = TextColumn(f"ranking {split}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
@@ -142,7 +154,7 @@ class TerminalWatcher(Watcher):
 
             return evaluate(model, graph, split, show, seconds)
 
-    def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
+    def on_learned(self, found: Learned[Any], footprint: Footprint) -> None:
         """Print what the training cost."""
         memory = f"peak {footprint.peak_memory_mb:,.0f} MB"
         if footprint.gpu_peak_memory_mb:
@@ -154,6 +166,14 @@ class TerminalWatcher(Watcher):
         if ended_by_the_clock(found.settings, found.epochs):
             epochs = f"{found.epochs} of {counted(found.settings.epochs, 'epoch')}, as many as the time allowed,"
         self.say(f"fitted {epochs} in {footprint.seconds:.1f} s   {memory}   {energy}")
+
+    def on_weighed(self, about: dict[str, Any]) -> None:
+        """Print how many paths there are, and what they gain on validation."""
+        gain = "no validation triples say what they are worth, so it is the usual" if about["worth"] else "none is used"
+        if valid := about["valid"]:
+            gain = f"valid MRR {figure(valid['without'])} without, {figure(valid['without'] + valid['gain'])} with"
+            gain += "" if about["worth"] else ": no certain gain, so they are not used"
+        self.say(f"weighed {counted(about['paths'], 'path')} in {about['seconds']:.1f} s   {gain}")
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:
         """Print the metrics of a split."""

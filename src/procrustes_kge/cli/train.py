@@ -38,6 +38,7 @@ from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.training.tuning import Tuning
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
+PATHS_SHARE = 0.4  # of the time, to mine and weigh paths and for what ranking takes longer with them
 WRAP_UP = 1.0  # seconds: the last line, and the end of the process
 
 verb = new_verb()
@@ -71,6 +72,9 @@ def train(
     out: Annotated[Path | None, typer.Option(help="Folder to save the run in.", show_default="runs/NAME")] = None,
     entities_only: Annotated[
         bool, typer.Option(help="Save entity vectors only; loading computes the relations from them.")
+    ] = False,
+    paths: Annotated[
+        bool, typer.Option("--paths", help="Use paths through the graph as evidence too: slower, often better.")
     ] = False,
     grid: Grid = None,
     checkpoint_every: Every = None,
@@ -117,19 +121,22 @@ def train(
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
     options = reading.options() | {"entities_only": entities_only or None, "grid": grid, "out": out}
+    options["paths"] = paths or None
     with warnings_as_notes(), locked(folder):
         _check_begun(folder, anew)
-        chosen, settings, planned = _choose(source, recipes, changes, seconds, size)
+        share = 1 - PATHS_SHARE if paths else 1
+        for_epochs = seconds and seconds * share
+        chosen, settings, planned = _choose(source, recipes, changes, for_epochs, size)
         if chosen != recipes[0]:
             say(f"  {recipes[0]} does not fit into the time here, so {chosen} is trained; a longer --time allows it")
         tuning, expected = None, None
-        if planned is not None and seconds is not None and planned.seconds > seconds - WRAP_UP - elapsed():
+        if planned is not None and for_epochs is not None and planned.seconds > for_epochs - WRAP_UP - elapsed():
             say(f"{chosen}: {planned.describe(elapsed())}")
             if time is not None:
-                raise InputError(_too_short(time, source, chosen, planned))
-            seconds = None  # nobody asked for a minute
+                raise InputError(_too_short(time, source, chosen, planned, share))
+            seconds = for_epochs = None  # nobody asked for a minute
             say(f"  the smallest model of {source.name} that is worth training takes longer than a minute")
-        elif tune is not False and (tuning := _tuning(chosen, changes, seconds, trials, size)):
+        elif tune is not False and (tuning := _tuning(chosen, changes, for_epochs, trials, size)):
             settings = recipe(chosen, source, **changes)
             say(f"{chosen}: tuned on validation {tuning.describe()}")
         elif planned is None:
@@ -138,8 +145,8 @@ def train(
         else:
             before = elapsed()
             say(f"{chosen}: {planned.describe(before)}")
-            if seconds is not None:
-                settings = replace(settings, time=planned.for_epochs(seconds - WRAP_UP - before))
+            if for_epochs is not None:
+                settings = replace(settings, time=planned.for_epochs(for_epochs - WRAP_UP - before))
         if planned is not None and tuning is None:
             expected = {"seconds": elapsed() + planned.seconds, "memory_mb": planned.memory / 1e6}
         job = Job(source, settings, chosen, graph, options, grid, not entities_only, expected, tuning)
@@ -183,10 +190,10 @@ def _paced(graph: Graph, settings: Settings) -> tuple[Settings, str]:
     return replace(settings, workers=workers), f": at most about {spoken_time(settings.epochs * epoch)}"
 
 
-def _too_short(time: str, graph: Graph, name: str, planned: Plan) -> str:
+def _too_short(time: str, graph: Graph, name: str, planned: Plan, share: float) -> str:
     """Return in a sentence how much time is needed."""
     takes = elapsed() + planned.seconds
-    enough, step = (takes + WRAP_UP) / AIM, 10 if takes > 10 else 1
+    enough, step = (takes + WRAP_UP) / AIM / share, 10 if takes > 10 else 1
     enough = ceil(enough / step) * step
     other = "" if name == FASTEST else f", or --recipe {FASTEST}"
     size = f"{planned.settings.dim:,} numbers"

@@ -1,6 +1,7 @@
 """What a run folder holds: made of a run, written, read, brought to the format of today, checked, made into a run.
 
 settings.json        kind of model, method and its settings
+paths.safetensors    paths as evidence, their weights, and what they are worth; where there are any
 model.safetensors    vectors, rotations (may be left out), translations, scales; of a baseline, what its module holds
 entities.txt         a name per line, in row order; relations.txt likewise
 labels.json          readable names of entities, where there are any; relation_labels.json likewise
@@ -25,7 +26,9 @@ from torch import Tensor
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.trained import TrainedBaseline
+from procrustes_kge.models.paths import LONGEST, NO_STEP
 from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.models.with_paths import MOST_PATHS, WithPaths
 from procrustes_kge.runs.experiment import Run
 from procrustes_kge.runs.rebuilding import rebuilt
 from procrustes_kge.runs.tensors import Spec, check_finite, read_tensors, write_tensors
@@ -44,9 +47,10 @@ Contents = dict[str, Any]  # by file: an object of JSON, a list of names, or ten
 FORMAT = 6
 
 SETTINGS, REPORT, MODEL, TRIPLES = "settings.json", "report.json", "model.safetensors", "triples.safetensors"
+PATHS = "paths.safetensors"
 ENTITIES, RELATIONS, LABELS, RELATION_LABELS = "entities.txt", "relations.txt", "labels.json", "relation_labels.json"
 NEEDED = {SETTINGS, REPORT, MODEL, ENTITIES, RELATIONS}
-FILES = NEEDED | {TRIPLES, LABELS, RELATION_LABELS, MANIFEST, RECORD}
+FILES = NEEDED | {TRIPLES, PATHS, LABELS, RELATION_LABELS, MANIFEST, RECORD}
 ABOUT = {
     **{"model": str, "graph": str | None, "translate": bool, "scale": bool, "inverses": bool},
     **{"method": str | None, "settings": dict | None, "options": dict | None},
@@ -73,7 +77,8 @@ MIGRATIONS: dict[int, Callable[[Contents], Contents]] = {5: _with_inverses}
 
 def contents_of(run: Run, relations: bool = True) -> Contents:
     """Return what is saved of a run; without its relations, only what they cannot be computed from."""
-    model, graph, settings = run.model, run.graph, run.settings
+    graph, settings = run.graph, run.settings
+    model = run.model.embedding if isinstance(run.model, WithPaths) else run.model
     about = {
         "model": model.name if isinstance(model, TrainedBaseline) else "procrustes",
         "graph": graph.name if graph else None,
@@ -97,6 +102,7 @@ def contents_of(run: Run, relations: bool = True) -> Contents:
         LABELS: model.entities.labels,
         RELATION_LABELS: model.relations.labels,
         TRIPLES: {split: graph.split(split) for split in SPLITS} if graph else {},
+        PATHS: run.model.evidence_tables() if isinstance(run.model, WithPaths) else {},
     }
     return {name: content for name, content in contents.items() if content or name in NEEDED}
 
@@ -146,6 +152,8 @@ def check(contents: Contents) -> None:
         raise ValueError(f"there are triples, but {SETTINGS} has no name for their graph")
     if about["graph"] is not None and TRIPLES not in contents:
         raise ValueError(f"{TRIPLES} is missing")
+    if PATHS in contents:
+        _check_paths(contents[PATHS], sizes[1], TRIPLES in contents)
     if TRIPLES in contents:
         check_triples(contents[TRIPLES], *sizes)
     elif about["model"] == "procrustes" and "rotations" not in tensors:
@@ -164,7 +172,8 @@ def run_of(contents: Contents) -> Run:
     # Of a baseline the model first: its settings have the same options, which are believed when the tables fit them.
     of_baseline = rebuilt(about, graph, tensors) if about["model"] in BASELINES else None
     settings = settings_of(about["method"], about["settings"]) if about["method"] else None
-    model = of_baseline or _procrustes(tensors, about, graph, settings)
+    embedding = of_baseline or _procrustes(tensors, about, graph, settings)
+    model = embedding if PATHS not in contents else WithPaths.of_tables(embedding, contents[PATHS], graph.train)
     return Run(model, graph if TRIPLES in contents else None, settings, contents[REPORT])
 
 
@@ -256,6 +265,37 @@ def _check_sizes(vectors: Tensor, settings: Mapping[str, Any]) -> None:
         value = settings.get(name)
         if type(value) is int and value > 0 and value != size:  # other values are no settings of anything
             raise ValueError(f"{SETTINGS}: {name} {value!s:.60}, but the vectors have {size}")
+
+
+def _check_paths(tables: Mapping[str, Tensor], relations: int, triples: bool) -> None:
+    """Refuse paths that are not walks from direction to direction, or too many of them to be walked."""
+    if not triples:
+        raise ValueError(f"{TRIPLES} is missing, along which the paths of {PATHS} lead")
+    if strange := tables.keys() ^ {"asked", "steps", "weights", "worth"}:
+        raise ValueError(f"{PATHS}: {min(strange)!r} is {'unknown' if min(strange) in tables else 'missing'}")
+    count = len(tables["asked"]) if tables["asked"].ndim else 0
+    shapes: dict[str, tuple[torch.dtype, tuple[int, ...]]] = {
+        **{"asked": (torch.int64, (count,)), "steps": (torch.int64, (count, LONGEST))},
+        **{"weights": (torch.float32, (count,)), "worth": (torch.float32, (2 * relations,))},
+    }
+    for name, wanted in shapes.items():
+        found, expected = Spec(tables[name].dtype, tuple(tables[name].shape)), Spec(*wanted)
+        if found != expected:
+            raise ValueError(f"{PATHS}: {name} are {found}, expected {expected}")
+    check_finite(tables, PATHS)
+    asked, steps = tables["asked"], tables["steps"]
+    directions, ended = torch.cat([asked[:, None], steps], dim=1), steps == NO_STEP
+    whole = (
+        (directions[:, :2] >= 0).all() and (directions >= NO_STEP).all() and not (ended[:, :-1] & ~ended[:, 1:]).any()
+    )
+    if not whole or (directions >= 2 * relations).any():
+        raise ValueError(f"{PATHS} has paths of directions that no relation has")
+    if len(directions.unique(dim=0)) < count:
+        raise ValueError(f"{PATHS} has a path twice")
+    if (most := int(torch.bincount(asked, minlength=1).max())) > MOST_PATHS:
+        raise ValueError(f"{PATHS} has {most:,} paths of one direction, expected at most {MOST_PATHS}")
+    if (tables["worth"] < 0).any():
+        raise ValueError(f"{PATHS}: paths are worth less than nothing")
 
 
 def check_triples(splits: Mapping[str, Tensor], entities: int, relations: int) -> None:

@@ -10,20 +10,20 @@ import numpy as np
 import torch
 
 from procrustes_kge.graphs.graph import SPLITS, Graph
-from procrustes_kge.models.baselines.trained import TrainedBaseline
-from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import PROTOCOL, Evaluation, evaluate
+from procrustes_kge.models.with_paths import Embedding, WithPaths
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.footprint import Footprint, measure
 from procrustes_kge.system.machine import processor_name
 from procrustes_kge.training.checkpoints import Checkpoints
+from procrustes_kge.training.paths import WithEvidence, with_paths
 from procrustes_kge.training.proposals import ANOTHER
 from procrustes_kge.training.recipes import Settings, learned, method_name, values_of
 from procrustes_kge.training.trainer import Learned
 from procrustes_kge.training.tuning import Search, Tuned, Tuning
 from procrustes_kge.version import __version__
 
-Model = Procrustes | TrainedBaseline
+Model = Embedding | WithPaths
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,13 @@ class Watcher:
         """Search for settings."""
         return Search(graph, settings, tuning, checkpoints=checkpoints).run()
 
-    def learn(self, graph: Graph, settings: Settings, checkpoints: Checkpoints | None = None) -> Learned[Model]:
+    def learn(self, graph: Graph, settings: Settings, checkpoints: Checkpoints | None = None) -> Learned[Embedding]:
         """Learn a model."""
         return learned(graph, settings, checkpoints=checkpoints)
+
+    def weigh(self, model: Embedding, graph: Graph, seed: int) -> WithEvidence:
+        """Put paths as evidence beside a model."""
+        return with_paths(model, graph, seed=seed)
 
     def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
         """Rank a split, or as much of it as there is time for."""
@@ -54,8 +58,11 @@ class Watcher:
     def on_tuned(self, found: Tuned) -> None:
         """Called with the settings that a search has found."""
 
-    def on_learned(self, found: Learned[Model], footprint: Footprint) -> None:
+    def on_learned(self, found: Learned[Any], footprint: Footprint) -> None:
         """Called with a learned model and what it cost."""
+
+    def on_weighed(self, about: dict[str, Any]) -> None:
+        """Called with what is known of paths."""
 
     def on_ranked(self, split: str, evaluation: Evaluation) -> None:
         """Called with the figures of a split."""
@@ -84,10 +91,12 @@ def learned_run(
     watcher: Watcher | None = None,
     checkpoints: Checkpoints | None = None,
     tuning: Tuning | None = None,
+    paths: bool = False,
 ) -> Run:
     """Learn once, measure the learning, and report, without figures so far; the settings are those that repeat it.
 
-    With `tuning`, settings are searched for first, and the learning is that of the search too.
+    With `tuning`, settings are searched for first, and the learning is that of the search too. With `paths`,
+    paths as evidence are mined and weighed for the model: a part of the learning, and of what it costs.
     """
     watcher, device = watcher or Watcher(), choose_device(settings.device)
     with measure(grid, device) as meter:
@@ -95,12 +104,16 @@ def learned_run(
         if tuned is not None:
             watcher.on_tuned(tuned)
         found = watcher.learn(graph, tuned.settings if tuned else settings, checkpoints)
+        weighed = watcher.weigh(found.model, graph, found.settings.seed) if paths else None
     footprint = meter.footprint.after(checkpoints.seconds if checkpoints else 0.0)
     watcher.on_learned(found, footprint)
+    if weighed is not None:
+        watcher.on_weighed(weighed.about)
     another = tuned.chosen.changes.get(ANOTHER, recipe) if tuned and tuned.chosen else recipe
     report = {
         **_described(graph, found.settings, another),
         "epochs": found.epochs,
+        **({"paths": weighed.about} if weighed else {}),
         "metrics": {},
         "protocol": PROTOCOL,
         "footprint": footprint.as_dict(),
@@ -114,7 +127,7 @@ def learned_run(
         "curve": [asdict(point) for point in found.curve],
         **({"tuning": tuned.as_dict()} if tuned else {}),
     }
-    return Run(found.model, graph, found.settings, report)
+    return Run(weighed.model if weighed else found.model, graph, found.settings, report)
 
 
 def ranked(

@@ -9,6 +9,7 @@ import numpy as np
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.baselines.trained import TrainedBaseline
+from procrustes_kge.models.with_paths import WithPaths
 from procrustes_kge.runs.contents import FILES
 from procrustes_kge.runs.experiment import Model
 from procrustes_kge.system.extras import package
@@ -71,6 +72,8 @@ def exported_tables(model: Model, what: str) -> dict[str, np.ndarray]:
     """
     if what not in WHAT:
         raise InputError(unknown("kind of export", what, WHAT))
+    if isinstance(model, WithPaths):
+        model = model.embedding
     if what == "entities":
         return {"vector": model.table.cpu().numpy()}
     if isinstance(model, TrainedBaseline):

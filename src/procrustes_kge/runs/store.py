@@ -16,6 +16,7 @@ from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes, both_ways
+from procrustes_kge.models.with_paths import WithPaths
 from procrustes_kge.runs.contents import (
     FILES,
     FORMAT,
@@ -159,6 +160,10 @@ def _is_run(folder: Path) -> bool:
 
 def _check_belongs(model: Model, graph: Graph | None, settings: Settings | None, relations: bool) -> None:
     """Refuse a graph or settings that are not those of the model, or relations left out that do not follow."""
+    if isinstance(model, WithPaths):
+        if graph is None or not graph.train.equal(model.train.cpu()):
+            raise InputError("a model with paths is saved with the graph that they lead through; give it as graph=…")
+        model = model.embedding
     if not relations and graph is None:
         raise InputError("a model saved without its relations needs the graph they are computed from")
     if isinstance(model, TrainedBaseline):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores
 from procrustes_kge.training.budget import MEASURING
@@ -59,6 +60,16 @@ def possible(settings: ContrastSettings) -> list[Level]:
     return [*map(Level, dims), *(Level(dims[-1], share) for share in SHARES[1:])]
 
 
+def work(settings: Settings, graph: Graph) -> float:
+    """Return about how many multiplications a training takes, of those that grow with its size."""
+    if not isinstance(settings, ContrastSettings):
+        return float(settings.epochs)
+    compared = settings.compared(len(graph.entities)) + settings.segment
+    # A query, which may have several answers, is compared with entities; each of its answers with all relations.
+    predicted = 2 * len(graph.relations) * settings.segment if settings.relation_weight else 0
+    return float(settings.epochs * settings.dim * (compared + predicted))
+
+
 class Prices:
     """What trials at each level cost here; a little of one or two of them is run and timed."""
 
@@ -91,7 +102,7 @@ class Prices:
             costs = self.cheap.towards(self.dear, (level.dim - self.low) / (self.high - self.low))
         return costs.learning(self.judge.graph, short, short.epochs) + costs.triple * len(self.judge.sample)
 
-    def dearest(self, seconds: float, trials: int, least: Level | None = None) -> Level | None:
+    def dearest(self, seconds: float, trials: float, least: Level | None = None) -> Level | None:
         """Return the dearest level at which there is time for so many trials, and no cheaper one than the least."""
         levels = self.levels[: self.levels.index(least) + 1] if least else self.levels
         return next((each for each in levels if trials * self.of(each) <= self.workers * seconds), least)

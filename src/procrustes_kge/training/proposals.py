@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from procrustes_kge.errors import InputError
@@ -39,13 +40,11 @@ class Proposals:
         """Return at most so many changes that were not tried; none where all that there is has been."""
         draw = random.Random(f"{self.seed} {len(trials)}")
         found, known = list[Changes](), [each.changes for each in trials]
-        for changes in self.first:
-            if len(found) < count and changes not in [*known, *found] and self.allowed(changes):
-                found.append(changes)
-        for _ in range(ATTEMPTS if trials else 0):
-            changes = self.mixed(trials, draw)
-            if len(found) < count and changes not in [*known, *found] and self.allowed(changes):
-                found.append(changes)
+        mixtures = (self.mixed(trials, draw) for _ in range(ATTEMPTS if trials else 0))
+        for changes in chain(self.first, mixtures):
+            possible = self.allowed(changes) if len(found) < count else None
+            if possible is not None and possible not in [*known, *found]:
+                found.append(possible)
         return found
 
     def mixed(self, trials: Sequence[Trial], draw: random.Random) -> Changes:
@@ -63,10 +62,13 @@ class Proposals:
         """Return the changes that change something."""
         return {name: value for name, value in changes.items() if self.values.get(name) != value}
 
-    def allowed(self, changes: Changes) -> bool:
-        """Say whether there are such settings."""
-        try:
-            self.make(changes)
-        except InputError:
-            return False
-        return True
+    def allowed(self, changes: Changes) -> Changes | None:
+        """Return the changes, without one of them where settings would refuse it beside the others."""
+        for left_out in (None, *changes):
+            fewer = {name: value for name, value in changes.items() if name != left_out}
+            try:
+                self.make(fewer)
+            except InputError:
+                continue
+            return fewer
+        return None

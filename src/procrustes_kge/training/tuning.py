@@ -24,7 +24,7 @@ from procrustes_kge.system.threads import cores, over_cores
 from procrustes_kge.training.budget import Plan, plan, spoken_time
 from procrustes_kge.training.checkpoints import TUNING, Checkpoints, Facts, Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
-from procrustes_kge.training.levels import Level, Prices, usual, whole
+from procrustes_kge.training.levels import Level, Prices, usual, whole, work
 from procrustes_kge.training.loop import check_trainable
 from procrustes_kge.training.portfolio import portfolio
 from procrustes_kge.training.proposals import ANOTHER, Changes, Proposals
@@ -53,6 +53,7 @@ MARGIN = 0.5  # standard errors of the difference by which a winner must lead
 SEARCHING, STARVED = 0.75, 0.25  # of the time, at most: where training needs little of it, and where it needs it all
 SPARE = 1.3  # times the seconds that training is expected to take are left to it
 RACING = 0.3  # of the time for trials
+LATE = 3.0  # times as long as expected: then a trial has fewer epochs
 RACE = "race"
 
 
@@ -229,6 +230,8 @@ class Search:
             proposed = self.proposals.next(self.trials, most) if most > 0 else []
             found = self.tried(proposed, self.level, "trial", self.trials_end)
             self.trials += [each.beside((self.trials or found)[0]) for each in found]
+            if self.seconds is not None and self.trials:
+                self.pace = max(self.pace, self.trials[0].seconds)  # several at once are slower than one
             if len(found) < max(1, len(proposed)):
                 return
             if self.checkpoints.due(0, len(self.trials)):
@@ -252,11 +255,12 @@ class Search:
             return []
         level = whole(self.base)
         if self.seconds is not None:
-            level = self.prices.dearest(self.race_ends - self.now(), len(racing), self.level) or self.level
+            together = sum(self.share_of(changes, level) for changes in racing)
+            level = self.prices.dearest(self.race_ends - self.now(), together, self.level) or self.level
+            self.pace *= self.prices.of(level) / self.prices.of(self.level)
         seed = self.base.seed + 1
         if self.judge.aside:
             self.judge = Judge.of(self.graph, level.dim, seed)
-        self.pace = 0.0  # nothing is left out
         found = self.tried(racing, level, RACE, float("inf"), seed)
         return [each.beside(found[0]) for each in found]
 
@@ -273,10 +277,12 @@ class Search:
             if self.checkpoints.stopping:
                 raise Stopped
             settings = level.of(self.settings_of(changes), len(self.judge.graph.train), self.threads)
-            work = settings.epochs / level.of(self.base, len(self.judge.graph.train)).epochs
-            if ANOTHER not in changes and self.now() + self.pace * work > until:
-                return None
             settings = replace(settings, seed=self.base.seed if seed is None else seed)
+            if self.seconds is not None:
+                takes = self.pace * self.share_of(changes, level)
+                if self.now() + takes > until:
+                    return None
+                settings = replace(settings, time=LATE * takes)
             return self.judge.try_out(settings, changes, stage, watch)
 
         found = list[Trial]()
@@ -288,6 +294,16 @@ class Search:
                 left = None if self.seconds is None else max(0.0, self.race_ends - self.now())
                 self.report(TuningProgress(len(every), self.most, best, left))
         return found
+
+    def share_of(self, changes: Changes, level: Level) -> float:
+        """Return about how many times as long a trial takes as one of what the search started from."""
+        if ANOTHER in changes:
+            return 1.0
+        usual, other = (
+            work(level.of(each, len(self.judge.graph.train)), self.graph)
+            for each in (self.base, self.settings_of(changes))
+        )
+        return other / usual
 
     def decided(self, race: Sequence[Trial]) -> Tuned:
         """Return the winner of the race, or of all trials, if it leads what the search started from by a margin."""
