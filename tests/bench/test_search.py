@@ -299,6 +299,19 @@ def test_a_file_that_cannot_be_written_is_said(planted, tmp_path):
         refused(search.run, setting=FILE, seen="cannot be written", remedy="--resume")
 
 
+@pytest.mark.parametrize("room", [20_000, 130_000])
+def test_a_disk_that_is_full_is_said(room, planted, tmp_path):
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        refused(lambda: searched(tmp_path, trials=60), setting=FILE, seen="cannot be written", remedy="")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    begun = (tmp_path / FILE).exists()
+    assert searched(tmp_path, trials=2, resume=begun)[0].trials
+
+
 def test_a_folder_that_cannot_be_made_is_said(planted, tmp_path):
     (tmp_path / "file").write_text("")
     refused(lambda: searched(tmp_path / "file" / "x"), setting="file", seen="cannot be", remedy="choose another")

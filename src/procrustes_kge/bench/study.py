@@ -57,13 +57,13 @@ class StudyFile:
             if len(self.start) not in (0, triples):
                 raise ValueError(f"its first trial is judged by {len(self.start)} triples, expected {triples}")
         _check_same(file, known, about)
-        with self.kept():
+        with _written(self.file):
             for each in left:  # by a process that was killed
                 self.study.tell(each.number, state=TrialState.FAIL)
 
     def ask(self, seed: int, given: Mapping[str, Any] | None = None) -> tuple[optuna.Trial, dict[str, Any]]:
         """Return a new trial, and the values that it tries: those given, or what Optuna proposes by this seed."""
-        with self.kept():
+        with _written(self.file):
             if given is not None:
                 self.study.sampler = _Given(given)
             else:
@@ -76,13 +76,13 @@ class StudyFile:
 
     def hopeless(self, trial: optuna.Trial, mrr: float, point: int) -> bool:
         """Keep a point of a trial's learning curve; say whether the trial is worse than most were there."""
-        with self.kept():
+        with _written(self.file):
             trial.report(mrr, point)
             return bool(trial.should_prune())
 
     def tell(self, trial: optuna.Trial, outcome: Trial) -> None:
         """Keep what came of a trial; one without a figure is the worst there is."""
-        with self.kept():
+        with _written(self.file):
             if outcome.reciprocals is not None and not self.trials:
                 self.start = outcome.reciprocals.tolist()
                 self.study.set_user_attr(START, self.start)
@@ -95,7 +95,7 @@ class StudyFile:
 
     def forget(self, trial: optuna.Trial) -> None:
         """Take it that a trial was stopped: it counts for nothing."""
-        with self.kept():
+        with _written(self.file):
             self.study.tell(trial, state=TrialState.FAIL)
 
     def close(self) -> None:
@@ -111,19 +111,8 @@ class StudyFile:
 
     @race.setter
     def race(self, trials: list[Trial]) -> None:
-        with self.kept():
+        with _written(self.file):
             self.study.set_user_attr(RACE, [each.as_dict() for each in trials])
-
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Say in a sentence that the file cannot be written, or holds what Optuna stumbles over."""
-        try:
-            yield
-        except Exception as error:
-            cause = getattr(error.__cause__ or error, "orig", None) or error
-            reason = in_one_line(cause)
-            what = "cannot be written" if isinstance(cause, sqlite3.Error) else "damaged"
-            raise InputError(f"{self.file}: {what} ({reason}); mend that, then --resume goes on") from error
 
 
 class _Given(optuna.samplers.BaseSampler):
@@ -164,6 +153,17 @@ def _distribution(values: Any) -> BaseDistribution:
     return CategoricalDistribution(values.values)
 
 
+@contextmanager
+def _written(file: Path) -> Iterator[None]:
+    """Say in a sentence that a file cannot be written, or holds what Optuna stumbles over."""
+    try:
+        yield
+    except Exception as error:
+        cause = getattr(error.__cause__ or error, "orig", None) or error
+        what = "cannot be written" if isinstance(cause, sqlite3.Error) else "damaged"
+        raise InputError(f"{file}: {what} ({in_one_line(cause)}); mend that, then --resume goes on") from error
+
+
 def _stored(file: Path) -> optuna.storages.RDBStorage:
     url = URL.create("sqlite", database=str(file)).render_as_string().replace("{", "{{").replace("}", "}}")
     return optuna.storages.RDBStorage(url)
@@ -177,11 +177,12 @@ def _begin(file: Path, about: dict[str, Any]) -> None:
     """Make a file with a study without trials; it is there whole or not at all."""
     with scratch_folder(file) as scratch:
         fresh = scratch / file.name
-        storage = _stored(fresh)
-        study = optuna.create_study(storage=storage, study_name=STUDY, direction="maximize")
-        study.set_user_attr(ABOUT, about)
-        storage.remove_session()
-        storage.engine.dispose()
+        with _undamaged(file, "cannot be written"):
+            storage = _stored(fresh)
+            study = optuna.create_study(storage=storage, study_name=STUDY, direction="maximize")
+            study.set_user_attr(ABOUT, about)
+            storage.remove_session()
+            storage.engine.dispose()
         file.parent.mkdir(parents=True, exist_ok=True)
         put_file(fresh, file)
 
@@ -203,7 +204,7 @@ def _check_place(file: Path, resume: bool) -> None:
 
 
 @contextmanager
-def _undamaged(file: Path) -> Iterator[None]:
+def _undamaged(file: Path, otherwise: str = "damaged, or no search of ours") -> Iterator[None]:
     """Say in a sentence that a file is not as it was written; whoever made it may have put anything there."""
     try:
         yield
@@ -211,7 +212,7 @@ def _undamaged(file: Path) -> Iterator[None]:
         raise
     except Exception as error:
         reason = in_one_line(error).partition(" [SQL")[0]
-        raise InputError(f"{file}: damaged, or no search of ours ({reason}); choose another --out") from error
+        raise InputError(f"{file}: {otherwise} ({reason}); choose another --out") from error
 
 
 def _outcome(trial: FrozenTrial) -> Trial:
