@@ -21,7 +21,6 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import pictures  # noqa: E402
 import result_files  # noqa: E402
 import tables  # noqa: E402
-from procrustes_kge.bench.paper import DATASETS  # noqa: E402
 from procrustes_kge.bench.table import SHIPPED, Row, read_line, table_rows  # noqa: E402
 from procrustes_kge.system.files import write_json  # noqa: E402
 from procrustes_kge.training.baseline_recipes import PUBLISHED  # noqa: E402
@@ -91,7 +90,7 @@ def recipe_problems() -> Iterator[str]:
 
 
 def _differences(row: Row, settings: dict[str, Any]) -> Iterator[str]:
-    wanted = values_of(PUBLISHED[row.recipe][list(DATASETS).index(row.dataset)])
+    wanted = values_of(PUBLISHED[row.recipe][row.dataset])
     unused = {"device", "seed", *(["regularisation"] if wanted["regulariser"] == "none" else [])}
     unused |= ALL_OPTIONS - wanted.keys()  # older files have the options of every model
     for name, value in result_files.renamed(settings).items():

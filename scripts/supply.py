@@ -32,7 +32,7 @@ SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 # All that `pip install '.[all]'` needs, and what builds the package, on every system; made by `make lock`.
 HEAD = """\
-# What procrustes-kge, all its extras and its build need, on every system, with the hashes of the published files.
+# What procrustes-kge[all] and its build need, on every system, with the hashes of the published files.
 # `make lock` makes this file; SECURITY.md says how to install from it.
 """
 CUDA = (

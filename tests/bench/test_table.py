@@ -29,6 +29,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.system.files import write_json_atomically
 from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.benchmarks import OTHER
 from procrustes_kge.training.recipes import OWN, recipe
 from procrustes_kge.training.supervised_settings import baseline_settings
 from rows import GRAPH, Brief, report_like, small_graph, unwanted
@@ -74,7 +75,7 @@ def test_a_model_that_is_added_has_a_row_when_it_has_settings(monkeypatch):
     rows = table_rows()
     monkeypatch.setitem(BASELINES, "fourteenth", BASELINES["distmult"])
     assert table_rows() == rows
-    monkeypatch.setitem(table.PUBLISHED, "fourteenth", (baseline_settings("fourteenth"),) * 2)
+    monkeypatch.setitem(table.PUBLISHED, "fourteenth", {OTHER: baseline_settings("fourteenth")})
     (row,) = table_rows(["fourteenth-wn18rr"])
     assert (row.title, row.printed) == ("fourteenth", None)
 

@@ -9,6 +9,7 @@ from procrustes_kge.cli.help import GROUPS
 PAGES = (
     "",
     "train",
+    "tune",
     "evaluate",
     "predict",
     "export",
@@ -27,7 +28,9 @@ def flags(page):
 
 
 @pytest.mark.parametrize("width", [80, 100])
-@pytest.mark.parametrize("page", [*((name, "--help") for name in PAGES), ("train", "--help-all")], ids=" ".join)
+@pytest.mark.parametrize(
+    "page", [*((name, "--help") for name in PAGES), *((name, "--help-all") for name in GROUPS)], ids=" ".join
+)
 def test_no_line_is_wider_than_the_terminal(page, width, procrustes, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(width))
     shown = procrustes(*page[0].split(), page[1])
@@ -35,22 +38,24 @@ def test_no_line_is_wider_than_the_terminal(page, width, procrustes, monkeypatch
     assert not re.search(r"; or\b|Cpu|`|<\w+>", shown)
 
 
-def test_the_usual_flags_of_train_fit_a_screen_and_stand_in_groups(procrustes, monkeypatch):
+@pytest.mark.parametrize("verb", GROUPS)
+def test_the_usual_flags_fit_a_screen_and_stand_in_groups(verb, procrustes, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    page = procrustes("train", "--help")
-    usual = [flag for group in GROUPS["train"].values() for flag in group.partition("|")[0].split()]
+    page = procrustes(verb, "--help")
+    usual = [flag for group in GROUPS[verb].values() for flag in group.partition("|")[0].split()]
     assert flags(page) == [*usual, "help-all", "help"]
     assert len(usual) <= 12
     assert len(page.splitlines()) <= 50
-    places = [page.index(f"\n{heading}:\n") for heading in GROUPS["train"]]
+    places = [page.index(f"\n{heading}:\n") for heading in GROUPS[verb]]
     assert places == sorted(places)
 
 
-def test_all_flags_of_train_are_shown_on_demand_each_once(procrustes):
-    usual, everything = flags(procrustes("train", "--help")), flags(procrustes("train", "--help-all"))
+@pytest.mark.parametrize("verb", GROUPS)
+def test_all_flags_are_shown_on_demand_each_once(verb, procrustes):
+    usual, everything = flags(procrustes(verb, "--help")), flags(procrustes(verb, "--help-all"))
     assert set(usual) < set(everything)
     assert len(set(everything)) == len(everything)
-    grouped = {flag for group in GROUPS["train"].values() for flag in group.replace("|", "").split()}
+    grouped = {flag for group in GROUPS[verb].values() for flag in group.replace("|", "").split()}
     assert grouped <= {flag.removeprefix("[no-]") for flag in everything}
 
 

@@ -44,7 +44,8 @@ def test_on_a_cpu_a_baseline_has_the_threads_that_are_faster(alone, together, fa
 
 
 def test_a_model_is_the_recipe_of_its_name_unless_another_is_named(procrustes, monkeypatch):
-    monkeypatch.setitem(PUBLISHED, "rotate-short", (replace(PUBLISHED["rotate"][0], epochs=1),) * 2)
+    short = {kind: replace(each, epochs=1) for kind, each in PUBLISHED["rotate"].items()}
+    monkeypatch.setitem(PUBLISHED, "rotate-short", short)
     small = ("--dim", 20, "--device", "cpu", "--negatives", 8, "--json")
     asked = {
         "rotate": [("--model", "rotate", "--epochs", 2), ("--recipe", "rotate", "--epochs", 2)],

@@ -11,11 +11,12 @@ from laws import refused
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.benchmarks import BENCHMARKS, OTHER
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.recipes import OWN, baseline_recipes, changed, check_recipe, recipe
 from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.training.supervised_settings import OF_TRAINING, baseline_settings
-from toys import random_graph
+from toys import as_large_as, random_graph
 
 RECIPES = [*OWN, *baseline_recipes()]
 
@@ -123,9 +124,9 @@ def test_a_change_that_changes_something_is_not_refused(name, changes):
 
 
 @pytest.mark.parametrize("name", baseline_recipes())
-@pytest.mark.parametrize("many_relations", [False, True])
-def test_what_a_recipe_alone_wanted_gives_way_to_what_is_asked_for(name, many_relations):
-    graph = random_graph(9, 101 if many_relations else 2, 300)
+@pytest.mark.parametrize("kind", [OTHER, *BENCHMARKS])
+def test_what_a_recipe_alone_wanted_gives_way_to_what_is_asked_for(name, kind):
+    graph = random_graph(9, 2, 300) if kind == OTHER else as_large_as(kind)
     plain = recipe(name, graph, "cpu")
     may_differ = ("negatives", "loss", "shared_negatives", "label_smoothing", "subsampling")
     may_differ += ("adversarial_temperature", "negative_weight")
@@ -192,8 +193,8 @@ def test_whether_a_recipe_can_be_trained_is_found_out_without_memory_or_draws(na
 
 
 def test_numbers_that_suit_one_kind_of_graph_are_left_to_the_graph(monkeypatch):
-    both = baseline_settings("ote", dim=24, group=8), baseline_settings("ote", dim=24, group=6)
-    monkeypatch.setitem(PUBLISHED, "ote", both)
+    first, second = (baseline_settings("ote", dim=24, group=group) for group in (8, 6))
+    monkeypatch.setitem(PUBLISHED, "ote", {OTHER: first, **dict(zip(BENCHMARKS, (first, second), strict=True))})
     for suits_one in (16, 18):
         check_recipe("ote", dim=suits_one)
     refused(lambda: check_recipe("ote", dim=20), setting="dimension 20", seen="groups of 8", remedy="try 16 or 24")

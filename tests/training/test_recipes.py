@@ -14,6 +14,7 @@ from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.bilinear import DistMult
 from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.benchmarks import BENCHMARKS
 from procrustes_kge.training.contrastive import Contrastive, contrast
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import fit
@@ -32,7 +33,7 @@ from procrustes_kge.training.recipes import (
 )
 from procrustes_kge.training.supervised import train
 from procrustes_kge.training.supervised_settings import TrainSettings, baseline_settings
-from toys import builds, random_graph, random_graphs, rotated_graph, same
+from toys import as_large_as, builds, random_graph, random_graphs, rotated_graph, same
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 RECIPES = [*OWN, *baseline_recipes()]
@@ -76,6 +77,7 @@ GRAPHS = {
     "a few triples": random_graph(5, 2, 12),
     "rotated": rotated_graph(),
     "many relations": random_graph(30, 120, 500),
+    **{name: as_large_as(name) for name in BENCHMARKS},
     "large": LARGE,
 }
 
@@ -168,11 +170,11 @@ def test_fast_is_what_fit_does_by_default():
         assert recipe("fast", graph) == FitSettings()
 
 
-def test_paper_is_as_published_and_tuned_for_each_of_its_two_graphs():
-    few, many = recipe("paper", rotated_graph()), recipe("paper", LARGE)
-    assert recipe("paper") == few
-    assert (few.learning_rate, many.learning_rate) == (0.001, 0.05)
-    for settings in (few, many):
+def test_paper_is_as_published_for_each_of_its_two_graphs():
+    each = [recipe("paper", as_large_as(benchmark)) for benchmark in BENCHMARKS]
+    assert [settings.learning_rate for settings in each] == [0.001, 0.05]
+    assert recipe("paper") in each
+    for settings in each:
         shape = (settings.dim, settings.segment, settings.optimiser, settings.loss, settings.translate)
         assert shape == (2000, 20, "adam", "norm", False)
 
@@ -182,7 +184,7 @@ def test_paper_is_as_published_and_tuned_for_each_of_its_two_graphs():
     [("paper+ns", True, False), ("paper+tb", False, True), ("paper+ns+tb", True, True)],
 )
 def test_a_variant_of_paper_adds_what_its_name_says(name, negatives, batches):
-    for graph in (None, LARGE):
+    for graph in (None, *map(as_large_as, BENCHMARKS)):
         settings = recipe(name, graph, "cpu")
         assert (settings.negatives != "none", settings.batch != "full") == (negatives, batches)
         assert (settings.loss == "sigmoid") == negatives

@@ -32,6 +32,7 @@ from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.files import read_json, scratch_folder, write_json_atomically
 from procrustes_kge.system.memory import is_out_of_memory
 from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.benchmarks import OTHER
 from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.recipes import OWN, Settings, recipe
 from procrustes_kge.words import counted, either, listed, unknown
@@ -59,7 +60,7 @@ class Row:
     @property
     def model(self) -> str:
         """The baseline that the recipe trains, or the recipe itself for our own model."""
-        return self.recipe if self.recipe in OWN else PUBLISHED[self.recipe][0].model
+        return self.recipe if self.recipe in OWN else PUBLISHED[self.recipe][OTHER].model
 
     @property
     def title(self) -> str:
@@ -164,8 +165,8 @@ def grams(amount: float) -> str:
 
 def table_rows(only: Sequence[str] = ()) -> list[Row]:
     """Return the rows of the table in the paper's order, or only those that a word of `only` names."""
-    models = list(dict.fromkeys(settings[0].model for settings in PUBLISHED.values()))
-    baselines = sorted(PUBLISHED, key=lambda name: models.index(PUBLISHED[name][0].model))
+    models = list(dict.fromkeys(settings[OTHER].model for settings in PUBLISHED.values()))
+    baselines = sorted(PUBLISHED, key=lambda name: models.index(PUBLISHED[name][OTHER].model))
     names = [*baselines, *(name for name in NAMES if name in OWN)]
     rows = [Row(name, dataset) for dataset in DATASETS for name in names]
     for word in only:

@@ -18,7 +18,17 @@ from procrustes_kge.system.files import explain_read_errors
 from procrustes_kge.version import __version__
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-VERBS = ("train", "resume", "evaluate", "predict", "export", "check", "data", "bench")  # each a module of this package
+VERBS = (
+    "train",
+    "tune",
+    "resume",
+    "evaluate",
+    "predict",
+    "export",
+    "check",
+    "data",
+    "bench",
+)  # each a module of this package
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU if there is one.")]

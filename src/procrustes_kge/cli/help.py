@@ -22,7 +22,13 @@ GROUPS = {
         "Recipe": "recipe model dim epochs |",
         "Time and memory": "time memory device |",
         "Output": "out json | entities-only grid",
-    }
+    },
+    "tune": {
+        "Graph": "columns labels | header separator valid test split-seed",
+        "Recipe": "recipe model dim epochs |",
+        "Search": "time trials resume device |",
+        "Output": "out json |",
+    },
 }
 VALUES = {  # what stands after a flag
     "checkpoint_every": "TIME|NUMBER",

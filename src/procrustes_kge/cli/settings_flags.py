@@ -9,10 +9,12 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 import typer
 
 from procrustes_kge.cli.help import show_everything
+from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
-from procrustes_kge.training.recipes import METHODS, OWN, recipes_with
-from procrustes_kge.words import listed
+from procrustes_kge.training.recipes import DEFAULT, METHODS, OWN, baseline_recipes, recipes_with
+from procrustes_kge.words import either, listed, unknown
 
+RECIPES = f"Settings to start from: {either(OWN)}, or the name of a baseline."  # the words of --recipe
 # Of every method and model: the type of each setting, with its words. A setting without words is no flag.
 _HINTS: list[dict[str, Any]] = [
     {name: hint for name, hint in get_type_hints(kind, include_extras=True).items() if get_origin(hint) is Annotated}
@@ -57,6 +59,19 @@ def _flag(name: str) -> Any:
         **reading,
     )
     return Annotated[kind | None, option]
+
+
+def recipe_name_of(model: str | None, name: str | None) -> str:
+    """Return the recipe that is asked for: of a model, the one of the same name or another of its own."""
+    if model is None:
+        return name or DEFAULT
+    model, asked = model.lower(), model  # papers and tables write capitals
+    if model not in BASELINES:
+        raise InputError(unknown("model", asked, BASELINES))
+    own = baseline_recipes(model)
+    if name is not None and name not in own:
+        raise InputError(f"--model {model} has no recipe {name}; try --recipe {either(own)}, or leave --model out")
+    return name or model
 
 
 def joined(descriptions: Any) -> str:

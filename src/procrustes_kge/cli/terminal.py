@@ -67,6 +67,25 @@ def progress_bar(*columns: Any) -> Progress:
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
+@contextmanager
+def tuning_bar(seconds: float | None) -> Iterator[Callable[[TuningProgress], None]]:
+    """Give a function that shows how far a search of so many seconds, or of a number of trials, has come."""
+    columns = TextColumn("tuning"), BarColumn(), TextColumn("{task.fields[words]}")
+    with progress_bar(*columns) as bar:
+        task = bar.add_task("", total=None, words="")
+
+        def show(progress: TuningProgress) -> None:
+            words = [counted(progress.done, "trial")]
+            words += [f"best valid MRR {figure(progress.best)}"] if progress.best is not None else []
+            words += [f"{spoken_time(progress.left)} left"] if progress.left is not None else []
+            total, done = float(progress.most or 1), float(progress.done)
+            if progress.left is not None and seconds:
+                total, done = seconds, seconds - progress.left
+            bar.update(task, completed=done, total=total, words="   ".join(words))
+
+        yield show
+
+
 class TimeLeft(ProgressColumn):
     """Shows how much time is left, as soon as that is known."""
 
@@ -84,19 +103,7 @@ class TerminalWatcher(Watcher):
 
     def tune(self, graph: Graph, settings: Settings, tuning: Tuning, checkpoints: Checkpoints | None = None) -> Tuned:
         """Search, with a bar that shows trials, the best so far, and the time left."""
-        columns = TextColumn("tuning"), BarColumn(), TextColumn("{task.fields[words]}")
-        with progress_bar(*columns) as bar:
-            task = bar.add_task("", total=None, words="")
-
-            def show(progress: TuningProgress) -> None:
-                words = [counted(progress.done, "trial")]
-                words += [f"best valid MRR {figure(progress.best)}"] if progress.best is not None else []
-                words += [f"{spoken_time(progress.left)} left"] if progress.left is not None else []
-                total, done = float(progress.most or 1), float(progress.done)
-                if progress.left is not None and tuning.seconds:
-                    total, done = tuning.seconds, tuning.seconds - progress.left
-                bar.update(task, completed=done, total=total, words="   ".join(words))
-
+        with tuning_bar(tuning.seconds) as show:
             return Search(graph, settings, tuning, show, checkpoints).run()
 
     def on_tuned(self, found: Tuned) -> None:

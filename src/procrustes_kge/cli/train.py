@@ -11,12 +11,12 @@ import typer
 from procrustes_kge.cli.app import Json, new_verb
 from procrustes_kge.cli.clock import elapsed
 from procrustes_kge.cli.job import Every, carry_out, interval
-from procrustes_kge.cli.settings_flags import with_settings
-from procrustes_kge.cli.terminal import read_with_bar, say_unless, warnings_as_notes
+from procrustes_kge.cli.reading_flags import Reading, Source, with_reading
+from procrustes_kge.cli.settings_flags import RECIPES, recipe_name_of, with_settings
+from procrustes_kge.cli.terminal import say_unless, warnings_as_notes
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.runs.jobs import Job, remove, strangers, unfinished, write_job
 from procrustes_kge.runs.store import check_target
 from procrustes_kge.system.devices import choose_device
@@ -29,7 +29,6 @@ from procrustes_kge.training.recipes import (
     FASTEST,
     OWN,
     Settings,
-    baseline_recipes,
     check_recipe,
     has_setting,
     recipe,
@@ -37,22 +36,14 @@ from procrustes_kge.training.recipes import (
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.training.tuning import Tuning
-from procrustes_kge.words import either, unknown
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
 PATHS_SHARE = 0.4  # of the time, to mine and weigh paths and for what ranking takes longer with them
 WRAP_UP = 1.0  # seconds: the last line, and the end of the process
 
 verb = new_verb()
-Source = Annotated[
-    str,
-    typer.Argument(
-        help="A dataset's name, a file of triples, - for standard input, or a folder with train, valid and test files."
-    ),
-]
-_RECIPES = f"Settings to start from: {either(OWN)}, or the name of a baseline."
 _DEFAULT = f"{DEFAULT}, fitted to a minute unless --dim or --epochs is given"
-RecipeName = Annotated[str | None, typer.Option("--recipe", help=_RECIPES, show_default=_DEFAULT)]
+RecipeName = Annotated[str | None, typer.Option("--recipe", help=RECIPES, show_default=_DEFAULT)]
 Grid = Annotated[
     str | None,
     typer.Option(help="Carbon intensity: grams of CO2 per kWh, or a country such as FRA.", show_default="world"),
@@ -61,6 +52,7 @@ Grid = Annotated[
 
 @verb.command()
 @with_settings
+@with_reading
 def train(
     graph: Source = datasets.DEFAULT,
     recipe_name: RecipeName = None,
@@ -81,23 +73,6 @@ def train(
     entities_only: Annotated[
         bool, typer.Option(help="Save entity vectors only; loading computes the relations from them.")
     ] = False,
-    separator: Annotated[
-        str | None, typer.Option(help="What separates columns: tab, comma, space, ';' or '|'.")
-    ] = None,
-    header: Annotated[bool | None, typer.Option(help="Whether the file's first line names the columns.")] = None,
-    columns: Annotated[
-        str | None, typer.Option(help="Columns of head, relation and tail, by name or number, such as 2,3,4.")
-    ] = None,
-    labels: Annotated[
-        Path | None, typer.Option(help="File of names and readable labels to show with them (.tsv, .csv, .json, RDF).")
-    ] = None,
-    max_unpacked: Annotated[
-        str | None,
-        typer.Option(help="Most that a file may unpack to, such as 4GB.", show_default="100 times its size, or 4MB"),
-    ] = None,
-    valid: Annotated[float, typer.Option(help="Share of a single file set aside for validation.")] = 0.05,
-    test: Annotated[float, typer.Option(help="Share of a single file set aside for testing.")] = 0.05,
-    split_seed: Annotated[int, typer.Option(help="Random seed of that split, independent of --seed.")] = 0,
     paths: Annotated[
         bool, typer.Option("--paths", help="Use paths through the graph as evidence too: slower, often better.")
     ] = False,
@@ -108,6 +83,7 @@ def train(
     ] = False,
     as_json: Json = False,
     *,
+    reading: Reading,
     changes: dict[str, Any],
 ) -> None:
     """Train on a graph, rank the test triples, and save a run folder.
@@ -127,7 +103,7 @@ def train(
     every = interval(checkpoint_every)
     seconds = parse_time(time) if time is not None else None if as_it_is else A_MINUTE
     size = parse_size(memory) if memory is not None else None
-    unpacked = int(parse_size(max_unpacked, "max-unpacked")) if max_unpacked is not None else None
+    reading.check()
     recipes = _recipes(changes.pop("model", None), recipe_name, changes)
     _check_tuning(tune, trials, time, recipes[0])
     if recipes[0] not in OWN:
@@ -136,8 +112,7 @@ def train(
         out = Path(os.path.normpath(out))
         check_target(out)
         _check_begun(out, anew)
-    reading = {"separator": separator, "header": header, "columns": columns, "labels": labels}
-    source = read_with_bar(graph, **reading, max_unpacked=unpacked, valid=valid, test=test, seed=split_seed)
+    source = reading.read(graph)
     folder = out or Path("runs", source.name or "graph")
     check_target(folder)
     _check_begun(folder, anew)
@@ -145,10 +120,8 @@ def train(
     say(source.describe())
     for note in (*source.notes, *source.remarks()):
         say(f"  {note}")
-    split = {"valid": (valid, 0.05), "test": (test, 0.05), "split_seed": (split_seed, 0)}
-    options = reading | {name: value for name, (value, usual) in split.items() if value != usual}
-    options |= {"entities_only": entities_only or None, "grid": grid, "out": out}
-    options |= {"max_unpacked": max_unpacked, "paths": paths or None}
+    options = reading.options() | {"entities_only": entities_only or None, "grid": grid, "out": out}
+    options["paths"] = paths or None
     with warnings_as_notes(), locked(folder):
         _check_begun(folder, anew)
         share = 1 - PATHS_SHARE if paths else 1
@@ -189,7 +162,7 @@ def _recipes(model: str | None, name: str | None, changes: dict[str, Any]) -> li
         check_recipe(DEFAULT, **changes)
         fast = recipe(FASTEST)
         return [DEFAULT, FASTEST] if all(has_setting(fast, change) for change in changes) else [DEFAULT]
-    name = _recipe_name(model, name)
+    name = recipe_name_of(model, name)
     check_recipe(name, **changes)
     return [name]
 
@@ -228,19 +201,6 @@ def _too_short(time: str, graph: Graph, name: str, planned: Plan, share: float) 
         f"time {time} is too short for {graph.name}: the smallest model of {name} that is worth training ({size}) "
         f"takes about {spoken_time(takes)}; try --time {enough}s{other}"
     )
-
-
-def _recipe_name(model: str | None, name: str | None) -> str:
-    """Return the recipe that is asked for: of a model, the one of the same name or another of its own."""
-    if model is None:
-        return name or DEFAULT
-    model, asked = model.lower(), model  # papers and tables write capitals
-    if model not in BASELINES:
-        raise InputError(unknown("model", asked, BASELINES))
-    own = baseline_recipes(model)
-    if name is not None and name not in own:
-        raise InputError(f"--model {model} has no recipe {name}; try --recipe {either(own)}, or leave --model out")
-    return name or model
 
 
 def _check_tuning(tune: bool | None, trials: int | None, time: str | None, name: str) -> None:

@@ -13,6 +13,7 @@ EXTRAS = {
     "compression.zstd": "zstd",  # a part of Python from 3.14 on
     "codecarbon": "co2",
     "pycountry": "co2",
+    "optuna": "tune",
 }
 
 

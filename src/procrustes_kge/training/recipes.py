@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields, replace
 from functools import partial
 from importlib import resources
@@ -19,6 +19,7 @@ from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.baseline_recipes import PUBLISHED
+from procrustes_kge.training.benchmarks import BENCHMARKS, OTHER, by_kind, kind_of_graph
 from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.contrastive import Contrastive
 from procrustes_kge.training.contrastive_settings import ContrastSettings
@@ -43,8 +44,8 @@ _PAPER: dict[str, dict[str, Any]] = tomllib.loads(
 
 
 def _paper(name: str, graph: Graph | None, device: torch.device) -> OwnSettings:
-    """Return the paper's settings for graphs of this kind, with no more negatives or queries than there are."""
-    values = _PAPER[name]["many" if _many_relations(graph) else "few"]
+    """Return the paper's settings for this graph, with no more negatives or queries than there are."""
+    values = by_kind(_PAPER[name])[kind_of_graph(graph)]
     if name == "paper":
         return FitSettings(**values)
     sizes = {"batch": _batch, "negatives": _at_most}
@@ -60,11 +61,6 @@ def _at_most(negatives: int, graph: Graph | None) -> int:
 def _batch(size: int, graph: Graph | None) -> int:
     """Return batches of this size, or smaller ones where a graph has fewer queries."""
     return size if graph is None else max(1, min(size, 2 * len(graph.train)))
-
-
-def _many_relations(graph: Graph | None) -> bool:
-    """Say whether a graph is like FB15k-237 rather than WN18RR, the two that the paper tunes for."""
-    return graph is not None and len(graph.relations) > 100
 
 
 def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
@@ -83,16 +79,16 @@ def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
 
 
 def _published(name: str, graph: Graph | None) -> TrainSettings:
-    """Return the settings of a baseline for graphs of this kind, with no more negatives than there are."""
-    settings = _for_each_kind(name)[_many_relations(graph)]
+    """Return the settings of a baseline for this graph, with no more negatives than there are."""
+    settings = _for_each_kind(name)[kind_of_graph(graph)]
     if isinstance(settings.negatives, int):
         return replace(settings, negatives=_at_most(settings.negatives, graph))
     return settings
 
 
-def _for_each_kind(name: str) -> tuple[TrainSettings, TrainSettings]:
-    """Return the settings of a baseline for graphs of few relations and of many; no published ones: the defaults."""
-    return PUBLISHED[name] if name in PUBLISHED else (baseline_settings(name),) * 2
+def _for_each_kind(name: str) -> Mapping[str, TrainSettings]:
+    """Return the settings of a baseline for each kind of graph; no published ones: the defaults."""
+    return PUBLISHED[name] if name in PUBLISHED else dict.fromkeys((OTHER, *BENCHMARKS), baseline_settings(name))
 
 
 OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
@@ -105,7 +101,7 @@ OWN: dict[str, Callable[[Graph | None, torch.device], OwnSettings]] = {
 def baseline_recipes(model: str | None = None) -> list[str]:
     """Return the recipes of the baselines, or of one model; each model has a recipe of its own name."""
     names = [*PUBLISHED, *(name for name in BASELINES if name not in PUBLISHED)]
-    return [name for name in names if model in (None, _for_each_kind(name)[0].model)]
+    return [name for name in names if model in (None, _for_each_kind(name)[OTHER].model)]
 
 
 def recipe(name: str, graph: Graph | None = None, device: str = "auto", **changes: Any) -> Settings:
@@ -131,7 +127,7 @@ def check_recipe(name: str, device: str = "auto", **changes: Any) -> None:
         recipe(name, None, device, **changes)
         return
     problems = []
-    for settings in _for_each_kind(name):
+    for settings in _for_each_kind(name).values():
         try:
             _check_useful(changed(settings, device=device, **changes), changes)
             return
@@ -145,7 +141,7 @@ def _check_known(name: str, changes: dict[str, Any]) -> None:
     known = [*OWN, *baseline_recipes()]
     if name not in known:
         raise InputError(unknown("recipe", name, known))
-    settings = OWN[name](None, torch.device("cpu")) if name in OWN else _for_each_kind(name)[0]
+    settings = OWN[name](None, torch.device("cpu")) if name in OWN else _for_each_kind(name)[OTHER]
     model = settings.model if isinstance(settings, TrainSettings) else None
     for change in changes:
         if change != "model" and has_setting(settings, change):
