@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from commands import TINY
+from procrustes_kge.runs.contents import FORMAT
 from procrustes_kge.runs.store import save
 from procrustes_kge.system.sealed import seal
 from toys import planted_model
@@ -52,9 +53,9 @@ def of_format_2(here):
     return ["evaluate", "RUN"]
 
 
-def of_format_6(here):
+def of_the_next_format(here):
     save(*planted_model()[:1], "RUN", planted_model()[1])
-    seal(Path("RUN"), "run", 6)
+    seal(Path("RUN"), "run", FORMAT + 1)
     return ["evaluate", "RUN"]
 
 
@@ -205,7 +206,7 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     "run truncated": (damaged("model.safetensors", lambda whole: whole[:-100]), "RUN", "damaged or truncated", ""),
     "run names truncated": (damaged("entities.txt", lambda whole: whole[:-100]), "RUN", "damaged or truncated", ""),
     "run of an older version": (of_format_2, "RUN", "written in format 2", "train again"),
-    "run of a newer version": (of_format_6, "RUN", "written in format 6", "upgrade procrustes-kge"),
+    "run of a newer version": (of_the_next_format, "RUN", f"written in format {FORMAT + 1}", "upgrade procrustes-kge"),
     "split unknown": (with_run("evaluate", "RUN", "--split", "dev"), "split", "'dev'", "Known: train, valid, test"),
     "ranking on no GPU": (with_run("evaluate", "RUN", "--device", "cuda:99"), "device", "'cuda:99'", "PyTorch"),
     # Queries.

@@ -74,7 +74,7 @@ MISTAKES = {  # flags: the setting, what was seen, and a remedy
     "--recipe ote --memory 4GB": ("--memory", "a baseline", "set --epochs or --dim"),
     "--model complex --segment 20": ("setting segment", "complex", "try it with accurate"),
     "--model quate --dim 30": ("dimension", "30 does not divide into numbers of 4 parts", "try 28 or 32"),
-    "--model tucker --no-inverses": ("setting inverses", "tucker", "try it with transe"),
+    "--model tucker --no-inverses": ("setting inverses", "tucker", "transe"),
     "--model complex --entities-only": ("--entities-only", "a baseline", "leave it out"),
     "--recipe complex --entities-only": ("--entities-only", "a baseline", "leave it out"),
 }
