@@ -100,6 +100,7 @@ class TerminalWatcher(Watcher):
     def __init__(self, say: Callable[[str], None] | None = None, ends: float | None = None) -> None:
         self.say = say or say_unless(quiet=True)
         self.ends = ends  # by when, in seconds since the command began, what was learned is ranked too
+        self.searched = False
 
     def tune(self, graph: Graph, settings: Settings, tuning: Tuning, checkpoints: Checkpoints | None = None) -> Tuned:
         """Search, with a bar that shows trials, the best so far, and the time left."""
@@ -108,6 +109,7 @@ class TerminalWatcher(Watcher):
 
     def on_tuned(self, found: Tuned) -> None:
         """Print what was found, and the settings that were changed."""
+        self.searched = True
         self.say(f"tuned  {counted(len(found.trials), 'trial')} in {found.seconds:.1f} s: {found.said}")
         if found.chosen is not None:
             self.say(f"       {listed(f'{spoken(name)} {value}' for name, value in found.chosen.changes.items())}")
@@ -165,7 +167,8 @@ class TerminalWatcher(Watcher):
         epochs = counted(found.epochs, "epoch")
         if ended_by_the_clock(found.settings, found.epochs):
             epochs = f"{found.epochs} of {counted(found.settings.epochs, 'epoch')}, as many as the time allowed,"
-        self.say(f"fitted {epochs} in {footprint.seconds:.1f} s   {memory}   {energy}")
+        taken = f"{footprint.seconds:.1f} s{', the search included' if self.searched else ''}"
+        self.say(f"fitted {epochs} in {taken}   {memory}   {energy}")
 
     def on_weighed(self, about: dict[str, Any]) -> None:
         """Print how many paths there are, and what they gain on validation."""
