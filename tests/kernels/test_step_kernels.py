@@ -21,9 +21,10 @@ from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.training.contrastive import contrast
 from procrustes_kge.training.fused_gradients import add_gradients_fused
 from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, weights_of
-from procrustes_kge.training.learner import Learner, StepSizes
+from procrustes_kge.training.learner import Learner
 from procrustes_kge.training.objective import Answers, against_all, rounded
 from procrustes_kge.training.optimisers import Adagrad
+from procrustes_kge.training.rotations import StepSizes
 from toys import random_graph, rotated_graph, same
 
 GPU = torch.cuda.is_available()
