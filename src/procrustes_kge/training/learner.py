@@ -50,10 +50,8 @@ class Learner(Remembering):
     @cached_property
     def gradients(self) -> Gradients:
         """The gradients collected, those of the vectors too; not made where steps are taken on rows."""
-        vectors, held = self.tables.vectors, None
-        if self.moves_at_once and self.objective.decay and self.objective.power == 2:
-            held = vectors.new_zeros(len(vectors))
-        return replace(self.gathered, vectors=torch.zeros_like(vectors), held=held)
+        holds = self.moves_at_once and self.objective.decay > 0 and self.objective.power == 2
+        return self.gathered.with_vectors(self.tables.vectors, self.compares_at_once, holds)
 
     @property
     def moves_at_once(self) -> bool:
@@ -120,7 +118,7 @@ class Learner(Remembering):
 
         smoothing = self.objective.label_smoothing
         return against_all_fused(
-            *(queries, table, batch.answers, batch.counts, weights, pull, smoothing),
+            *(queries, table, batch.answers, batch.counts, weights, pull, len(self.tables.vectors), smoothing),
             overwrites=not self.begun,
             ends=ends,
         )
@@ -187,7 +185,7 @@ class Learner(Remembering):
         seen, place = torch.cat([batch.asked, batch.answers, draw.drawn.flatten()]).unique(return_inverse=True)
         asked, answers, drawn = place.split([len(batch.asked), len(batch.answers), draw.drawn.numel()])
         rows = self.tables.vectors[seen]
-        gradients = replace(self.gathered, vectors=torch.zeros_like(rows))
+        gradients = self.gathered.with_vectors(rows)
         tables, batch = self.tables._replace(vectors=rows), replace(batch, asked=asked, answers=answers)
         draw = draw._replace(drawn=drawn.view_as(draw.drawn))
         add_gradients(gradients, tables, batch, self.objective, draw, generator=self.generator)
