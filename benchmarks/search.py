@@ -25,10 +25,10 @@ from procrustes_kge import Graph, read_graph, recipe
 from procrustes_kge.runs.experiment import device_name, experiment
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training import learner
-from procrustes_kge.training.gradients import Gradients, Tables, of_rotations
+from procrustes_kge.training.gradients import Gradients, Tables
 from procrustes_kge.training.optimisers import Adagrad
 from procrustes_kge.training.recipes import OWN, Settings, changed, values_of
-from procrustes_kge.training.rotations import Rotations
+from procrustes_kge.training.rotations import Rotations, of_rotations
 
 DIM = 500
 Change = dict[str, Any]

@@ -32,12 +32,12 @@ from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.contrastive_settings import ContrastSettings, check_fit
 from procrustes_kge.training.full_batch import fit
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.gradients import Tables, add_covariances, of_directions
+from procrustes_kge.training.gradients import Tables, add_covariances
 from procrustes_kge.training.learner import Learner
 from procrustes_kge.training.loop import run
 from procrustes_kge.training.optimisers import OPTIMISERS
 from procrustes_kge.training.polars import exact_polar, polar
-from procrustes_kge.training.rotations import StepSizes
+from procrustes_kge.training.rotations import StepSizes, of_directions
 from procrustes_kge.training.state import Remembering, State, copied, merged, part_of
 from procrustes_kge.training.timekeeping import Change
 from procrustes_kge.training.trainer import Report

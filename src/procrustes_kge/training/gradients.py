@@ -290,26 +290,6 @@ def add_covariances(into: Float[Tensor, "directions segments width width"], tabl
     into.index_add_(0, batch.tiles, cross_covariance(asked, tables.tiled(sums, batch)))
 
 
-def of_rotations(
-    gradients: Float[Tensor, "directions segments width width"], rotations: int
-) -> Float[Tensor, "rotations segments width width"]:
-    """Return the gradients of so many rotations: one for each direction, or for each relation.
-
-    Heads rotate by a relation's Qᵀ, so theirs is transposed, and added.
-    """
-    if rotations == len(gradients):
-        return gradients
-    tails, heads = gradients.chunk(2)
-    return tails + heads.mT
-
-
-def of_directions(
-    rotations: Float[Tensor, "rotations segments width width"], directions: int
-) -> Float[Tensor, "directions segments width width"]:
-    """Return a rotation for each direction; where relations have one each, heads take its transpose."""
-    return rotations if len(rotations) == directions else torch.cat([rotations, rotations.mT])
-
-
 def _kept(
     queries: Float[Tensor, "rows d"], dropout: float, generator: torch.Generator | None
 ) -> Float[Tensor, "rows d"] | None:

@@ -14,8 +14,9 @@ from procrustes_kge.linalg import procrustes_step
 from procrustes_kge.models.procrustes import both_ways
 from procrustes_kge.system.threads import over_cores
 from procrustes_kge.training.deck import Deck
-from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, of_directions, of_rotations
+from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients
 from procrustes_kge.training.polars import exact_polar
+from procrustes_kge.training.rotations import of_directions, of_rotations
 from procrustes_kge.words import counted
 
 ROUNDS = 40

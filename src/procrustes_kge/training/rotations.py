@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from procrustes_kge.linalg import completed, procrustes_step
-from procrustes_kge.training.gradients import Gradients, Tables, of_directions, of_rotations
+from procrustes_kge.training.gradients import Gradients, Tables
 from procrustes_kge.training.polars import polar_of
 from procrustes_kge.training.state import Remembering
 
@@ -69,3 +69,23 @@ class Rotations(Remembering):
         found = self.polar(completed(of_rotations(gathered.rotations, len(self.squares))))
         gathered.rotations.mul_(keep)
         return of_directions(found, len(gathered.rotations))
+
+
+def of_rotations(
+    gradients: Float[Tensor, "directions segments width width"], rotations: int
+) -> Float[Tensor, "rotations segments width width"]:
+    """Return the gradients of so many rotations: one for each direction, or for each relation.
+
+    Heads rotate by a relation's Qᵀ, so theirs is transposed, and added.
+    """
+    if rotations == len(gradients):
+        return gradients
+    tails, heads = gradients.chunk(2)
+    return tails + heads.mT
+
+
+def of_directions(
+    rotations: Float[Tensor, "rotations segments width width"], directions: int
+) -> Float[Tensor, "directions segments width width"]:
+    """Return a rotation for each direction; where relations have one each, heads take its transpose."""
+    return rotations if len(rotations) == directions else torch.cat([rotations, rotations.mT])
