@@ -25,10 +25,10 @@ from procrustes_kge import Graph, read_graph, recipe
 from procrustes_kge.runs.experiment import device_name, experiment
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training import learner
-from procrustes_kge.training.gradients import Gradients, Tables, of_rotations
-from procrustes_kge.training.learner import Rotations
+from procrustes_kge.training.gradients import Gradients, Tables
 from procrustes_kge.training.optimisers import Adagrad
 from procrustes_kge.training.recipes import OWN, Settings, changed, values_of
+from procrustes_kge.training.rotations import Rotations, of_rotations
 
 DIM = 500
 Change = dict[str, Any]
@@ -129,11 +129,11 @@ class DescendedRotations(Rotations):
 @contextmanager
 def descended() -> Iterator[None]:
     """Let trainings move rotations by gradient."""
-    learner.Rotations = DescendedRotations  # type: ignore[misc]
+    learner.Rotations = DescendedRotations  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        learner.Rotations = Rotations  # type: ignore[misc]
+        learner.Rotations = Rotations  # type: ignore[attr-defined]
 
 
 def trial(graph: Graph, settings: Settings, change: Change) -> dict[str, Any]:

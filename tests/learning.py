@@ -9,8 +9,9 @@ import plain
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE, QueryBatches
 from procrustes_kge.linalg import spherise
+from procrustes_kge.training.deck import Deck
 from procrustes_kge.training.gradients import Objective, Tables
-from procrustes_kge.training.learner import Deck, Learner
+from procrustes_kge.training.learner import Learner
 from procrustes_kge.training.objective import Sigmoid
 from procrustes_kge.training.optimisers import Adagrad
 from toys import builds, random_graphs, random_orthogonal

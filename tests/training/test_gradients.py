@@ -20,7 +20,8 @@ from learning import (
     problems,
 )
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE, Batch
-from procrustes_kge.training.gradients import Gradients, Tables, add_covariances, add_gradients, of_rotations, outward
+from procrustes_kge.training.gradients import Gradients, Tables, add_covariances, add_gradients, outward
+from procrustes_kge.training.rotations import of_rotations
 from toys import random_graphs
 
 

@@ -17,9 +17,8 @@ from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.runs.export import exported_tables
 from procrustes_kge.runs.store import load_run, save
 from procrustes_kge.training.contrastive import contrast
-from procrustes_kge.training.gradients import of_directions, of_rotations
-from procrustes_kge.training.learner import StepSizes
 from procrustes_kge.training.restoring import Likelihood, restore_contrasted_relations
+from procrustes_kge.training.rotations import StepSizes, of_directions, of_rotations
 from toys import random_graph, random_orthogonal, rotated_graph, same
 
 

@@ -22,9 +22,10 @@ from learning import (
 )
 from procrustes_kge.layouts.batches import QueryBatches
 from procrustes_kge.linalg import spherise
+from procrustes_kge.training.deck import Deck
 from procrustes_kge.training.gradients import Tables
-from procrustes_kge.training.learner import Deck, StepSizes
 from procrustes_kge.training.optimisers import Adagrad, Adam
+from procrustes_kge.training.rotations import StepSizes
 from procrustes_kge.training.state import copied
 from toys import random_graph, random_graphs
 

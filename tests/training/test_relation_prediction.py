@@ -14,7 +14,7 @@ from procrustes_kge.training import relation_prediction
 from procrustes_kge.training.contrastive import contrast
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.gradients import Gradients, add_gradients
-from procrustes_kge.training.learner import polar
+from procrustes_kge.training.polars import polar
 from procrustes_kge.training.relation_prediction import Pairs, against_directions
 from toys import graph_of, rotated_graph
 

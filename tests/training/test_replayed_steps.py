@@ -12,8 +12,9 @@ from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.system import cuda_graphs
 from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.training.contrastive import Contrastive, ContrastiveTrainer, contrast
-from procrustes_kge.training.learner import ROTATE_EVERY, Learner
+from procrustes_kge.training.learner import Learner
 from procrustes_kge.training.loop import run
+from procrustes_kge.training.rotations import ROTATE_EVERY
 from procrustes_kge.training.state import copied
 from toys import random_graph, rotated_graph, same
 

@@ -19,9 +19,10 @@ from learning import (
 )
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE, QueryBatches
 from procrustes_kge.linalg import completed, nearest_orthogonal
-from procrustes_kge.training.gradients import Tables, add_covariances, of_rotations
-from procrustes_kge.training.learner import ROTATE_EVERY, Learner, StepSizes
+from procrustes_kge.training.gradients import Tables, add_covariances
+from procrustes_kge.training.learner import Learner
 from procrustes_kge.training.optimisers import Adagrad
+from procrustes_kge.training.rotations import ROTATE_EVERY, StepSizes, of_rotations
 from toys import planted_model, random_graph, random_graphs, random_orthogonal
 
 HELD = StepSizes(0.0, 0.5, 1)  # vectors stay where they are

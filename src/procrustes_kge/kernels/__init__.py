@@ -79,12 +79,12 @@ def _take_a_step(device: torch.device) -> None:
     from procrustes_kge.kernels.rows import weigh_rows
     from procrustes_kge.kernels.softmax import against_all_fused
 
-    vectors, square, gradient = torch.ones(3, 16, 20, device=device)
+    (vectors, square), whole = torch.ones(2, 16, 20, device=device), torch.ones(16, 24, device=device)
     rotations, sides = nearest_orthogonal_fused(torch.ones(2, 1, 20, 20, device=device)), vectors[:2, None].clone()
     ids, mass = torch.zeros(16, dtype=torch.int64, device=device), torch.zeros(16, device=device)
     mass, _, ends = weigh_rows(ids + 1, 1.0, (mass[0], mass[1], mass[2]))
     queries = FusedQueries(vectors, rotations, sides, sides, ids, ids[:1])
     table = torch.ones(16, 24, dtype=torch.bfloat16, device=device)
-    _, found = against_all_fused(queries.rounded(24), table, ids, ids + 1, mass, gradient, ends=ends)
-    queries.pull_(found, mass, 0.1, 2.0, QueryGradients(gradient, torch.zeros_like(rotations), sides, sides))
-    move_(vectors, square, gradient, mass.sum(), mass.sum(), table, mass, 0.1)
+    _, found = against_all_fused(queries.rounded(24), table, ids, ids + 1, mass, whole, 16, ends=ends)
+    queries.pull_(found, mass, 0.1, 2.0, QueryGradients(whole, torch.zeros_like(rotations), sides, sides))
+    move_(vectors, square, whole[:, :20], mass.sum(), mass.sum(), table, mass, 0.1)

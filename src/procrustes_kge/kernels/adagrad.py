@@ -25,15 +25,18 @@ def move_(
 ) -> None:
     """Move values by −rate · g / √(Σ g²), g = (gradient + decay · held · values) / weight; round them to bfloat16.
 
-    All in place; the rounded values may be padded. The gradient is cleared, or left as it is.
+    All in place. The rounded values may be padded, and the gradient may be a part of a padded table; it is cleared, or
+    left as it is.
     """
     rows, dim = values.shape
     wide = min(WIDEST_ROW, triton.next_power_of_2(dim))
-    high, together = AT_ONCE // wide, 4 if dim % 4 == 0 else 1
+    apart = gradient.stride(0)
+    high, together = AT_ONCE // wide, 4 if dim % 4 == apart % 4 == 0 else 1
     with torch.cuda.device_of(values):
         _move[(triton.cdiv(rows, high), triton.cdiv(dim, wide))](
             *(values, square, gradient, values if rounded is None else rounded, values if held is None else held),
-            *(weight, rate, decay, rows, dim // together, 0 if rounded is None else rounded.shape[1] // together),
+            *(weight, rate, decay, rows, dim // together, apart // together),
+            0 if rounded is None else rounded.shape[1] // together,
             TOGETHER=together,
             ROUNDS=rounded is not None,
             HOLDS=held is not None,
@@ -46,7 +49,7 @@ def move_(
 # A rate out of a larger tensor is not aligned, and would need a kernel of its own.
 @triton.jit(do_not_specialize_on_alignment=["rate"])
 def _move(
-    values, square, gradient, rounded, held, weight, rate, decay, rows, dim, stride,
+    values, square, gradient, rounded, held, weight, rate, decay, rows, dim, apart, stride,
     TOGETHER: tl.constexpr, ROUNDS: tl.constexpr, HOLDS: tl.constexpr, CLEARS: tl.constexpr,
     HIGH: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
@@ -54,11 +57,13 @@ def _move(
     column = tl.program_id(1) * WIDE + tl.arange(0, WIDE)[None, :]
     # Numbers that are moved together, so that the compiler knows: rows of any length need no kernel of their own.
     dim *= TOGETHER
+    apart *= TOGETHER
     stride *= TOGETHER
     there = (row < rows) & (column < dim)
     at = row * dim + column
     value = tl.load(values + at, mask=there, other=0.0)
-    slope = tl.load(gradient + at, mask=there, other=0.0)
+    gradient += row * apart + column
+    slope = tl.load(gradient, mask=there, other=0.0)
     if HOLDS:
         slope += decay * tl.load(held + row, mask=row < rows, other=0.0) * value
     slope /= tl.load(weight)
@@ -67,6 +72,6 @@ def _move(
     tl.store(values + at, moved, mask=there)
     tl.store(square + at, total, mask=there)
     if CLEARS:
-        tl.store(gradient + at, tl.zeros((HIGH, WIDE), dtype=tl.float32), mask=there)
+        tl.store(gradient, tl.zeros((HIGH, WIDE), dtype=tl.float32), mask=there)
     if ROUNDS:
         tl.store(rounded + row * stride + column, moved.to(tl.bfloat16), mask=there)

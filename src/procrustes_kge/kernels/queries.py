@@ -21,7 +21,7 @@ Sides = Float[Tensor, "directions segments width"]
 class QueryGradients(NamedTuple):
     """Sums that are added to; None: not wanted."""
 
-    vectors: Float[Tensor, "entities d"]
+    vectors: Float[Tensor, "n_padded d_padded"]
     rotations: Float[Tensor, "directions segments width width"] | None
     translations: Sides | None
     scales: Sides | None
@@ -49,7 +49,7 @@ class FusedQueries:
 
     def pull_(
         self,
-        gradient: Float[Tensor, "rows d"],
+        gradient: Float[Tensor, "rows d_padded"],
         mass: Float[Tensor, " rows"],
         decay: float,
         power: float,
@@ -57,13 +57,18 @@ class FusedQueries:
     ) -> None:
         """Add the gradients of what queries are made of, given theirs; queries are held short: decay · m Σ ‖q_s‖^p / p.
 
-        A query of mass 0 pulls at nothing.
+        Rows of the gradient and of the sums of vectors are padded alike, to a multiple of eight. A query of mass 0
+        pulls at nothing.
         """
+        columns = gradient.shape[1]
+        if columns % 8 or into.vectors.shape[1] != columns:
+            raise ValueError(f"rows of {columns} and {into.vectors.shape[1]} numbers, expected the same multiple of 8")
         spare = into.vectors  # stands where nothing is added
         sums = (spare if each is None else each for each in into)
         with torch.cuda.device_of(gradient):
             _pull[self.grid](
-                *(*self.tensors, gradient, mass, *sums, self.grid[0], 1 / self.keep, float(decay), float(power) - 2.0),
+                *(*self.tensors, gradient, mass, *sums, self.grid[0], columns // 8),
+                *(1 / self.keep, float(decay), float(power) - 2.0),
                 **self.shape,
                 ROTATES=into.rotations is not None,
                 DECAYS=decay > 0,
@@ -115,7 +120,7 @@ def _part(
     side_at = (direction * segments + segment) * WIDTH + columns
     rotation_at = side_at[:, None] * WIDTH + columns[None, :]
     rotation = tl.load(rotations + rotation_at, mask=real[:, None] & real[None, :], other=0.0)
-    return own, rotation, row, place, real, own_at, side_at, rotation_at
+    return own, rotation, row, entity, place, real, side_at, rotation_at
 
 
 @triton.jit(do_not_specialize_on_alignment=["asked", "tiles"])
@@ -124,7 +129,7 @@ def _ask(
     WIDTH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
     TRANSLATES: tl.constexpr, SCALES: tl.constexpr, DROPS: tl.constexpr,
 ):  # fmt: skip
-    own, rotation, row, place, real, _own_at, side_at, _rotation_at = _part(
+    own, rotation, row, _entity, place, real, side_at, _rotation_at = _part(
         vectors, asked, tiles, rotations, segments, WIDTH, WIDE, TALL
     )
     query = tl.dot(own, rotation, input_precision="tf32x3")
@@ -146,19 +151,20 @@ def _ask(
 @triton.jit(do_not_specialize_on_alignment=["asked", "tiles"])
 def _pull(
     vectors, asked, tiles, rotations, translations, scales, kept, gradient, masses,
-    of_vectors, of_rotations, of_translations, of_scales, segments, lift, decay, beyond,
+    of_vectors, of_rotations, of_translations, of_scales, segments, eights, lift, decay, beyond,
     WIDTH: tl.constexpr, WIDE: tl.constexpr, TALL: tl.constexpr,
     TRANSLATES: tl.constexpr, SCALES: tl.constexpr, DROPS: tl.constexpr, ROTATES: tl.constexpr,
     DECAYS: tl.constexpr, SQUARES: tl.constexpr, TINY: tl.constexpr,
 ):  # fmt: skip
-    own, rotation, row, place, real, own_at, side_at, rotation_at = _part(
+    own, rotation, row, entity, place, real, side_at, rotation_at = _part(
         vectors, asked, tiles, rotations, segments, WIDTH, WIDE, TALL
     )
-    inside = row[:, None] * (segments * WIDTH) + place[None, :]
-    slope = tl.load(gradient + inside, mask=real[None, :], other=0.0)
+    columns = eights * 8  # so that the compiler knows, as in `_ask`
+    slope = tl.load(gradient + row[:, None] * columns + place[None, :], mask=real[None, :], other=0.0)
     mass = tl.load(masses + row)
     if DROPS:
-        slope *= lift * tl.load(kept + inside, mask=real[None, :], other=0).to(tl.float32)
+        chosen = kept + row[:, None] * (segments * WIDTH) + place[None, :]
+        slope *= lift * tl.load(chosen, mask=real[None, :], other=0).to(tl.float32)
     if SCALES or DECAYS:
         rotated = tl.dot(own, rotation, input_precision="tf32x3")
     if SCALES:
@@ -183,4 +189,5 @@ def _pull(
         covariance = tl.dot(tl.trans(own), slope, input_precision="tf32x3")
         tl.atomic_add(of_rotations + rotation_at, covariance, mask=real[:, None] & real[None, :], sem="relaxed")
     moved = tl.dot(slope, tl.trans(rotation), input_precision="tf32x3")
-    tl.atomic_add(of_vectors + own_at, moved, mask=(mass > 0)[:, None] & real[None, :], sem="relaxed")
+    moved_at = entity[:, None] * columns + place[None, :]
+    tl.atomic_add(of_vectors + moved_at, moved, mask=(mass > 0)[:, None] & real[None, :], sem="relaxed")

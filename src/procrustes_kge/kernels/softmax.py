@@ -2,8 +2,8 @@
 
     S = q Xᵀ ─weigh: S becomes G→ ∂q = G X,  ∂X = Gᵀ q
 
-A program goes through a row of scores: once where it holds the row, else twice, the second time out of the cache of the
-GPU. The twin is `objective.against_all`. Every sum has a fixed order: results repeat.
+A program goes through a row of scores twice, the second time out of the cache of the GPU: to hold the row in registers
+is slower. The twin is `objective.against_all`. Every sum has a fixed order: results repeat.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import triton.language as tl
 from jaxtyping import Float, Int
 from torch import Tensor
 
-WIDEST_HELD = 2**14  # scores that a program keeps in registers
-AT_ONCE = 2**13  # of longer rows
+LONG = 2**14  # scores; of a longer row a program takes four times as many at once
+AT_ONCE = 2**11
 ANSWERS_AT_ONCE = 128
 
 
@@ -25,21 +25,22 @@ def against_all_fused(
     answers: Int[Tensor, " answers"],
     counts: Int[Tensor, " rows"],
     weights: Float[Tensor, " rows"],
-    pull: Float[Tensor, "n d"],
+    pull: Float[Tensor, "n_padded d_padded"],
+    entities: int,
     label_smoothing: float = 0.0,
     overwrites: bool = False,
     ends: Int[Tensor, " rows"] | None = None,
-) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d"]]:
+) -> tuple[Float[Tensor, " rows"], Float[Tensor, "rows d_padded"]]:
     """Return the loss of each row and the gradient of the queries; add that of the entities to `pull`, or write it.
 
-    Queries and table are in bfloat16, padded alike with zeros. The answers of a row follow those of the row before.
-    Products are added up in float32, and stay so.
+    Queries and table are in bfloat16, padded alike with zeros. Both gradients are padded too, and in float32: a product
+    of sizes that are no multiples of eight takes three times as long. The answers of a row follow those of the row
+    before.
     """
-    entities, dim = pull.shape
     scores = queries @ table.T
     losses = weigh_(scores, answers, counts, weights, entities, label_smoothing, ends)
-    gradient = multiply(scores, table[:, :dim], pull.new_empty(len(queries), dim))
-    multiply(scores.T[:entities], queries[:, :dim], pull, adds=not overwrites)
+    gradient = multiply(scores, table, pull.new_empty(queries.shape))
+    multiply(scores.T, queries, pull, adds=not overwrites)
     return losses, gradient
 
 
@@ -68,16 +69,14 @@ def weigh_(
     """
     rows, columns = scores.shape
     losses, chances = torch.empty_like(weights), weights.new_empty(len(answers))
-    held = columns <= WIDEST_HELD
-    wide = triton.next_power_of_2(columns) if held else AT_ONCE
+    wide = 4 * AT_ONCE if columns > LONG else AT_ONCE
     with torch.cuda.device_of(scores):  # Triton launches on the current device
         _weigh[(rows,)](
             *(scores, answers, counts.cumsum(0) if ends is None else ends, counts, weights, chances, losses),
             *(entities, columns // 8, label_smoothing),
             WIDE=wide,
-            HELD=held,
             FEW=ANSWERS_AT_ONCE,
-            num_warps=min(16, max(4, wide // 512)),
+            num_warps=max(4, wide // 512),
             maxnreg=64,  # so that two programs share a processor: one waits for memory while the other computes
         )
     return losses
@@ -86,29 +85,21 @@ def weigh_(
 @triton.jit(do_not_specialize_on_alignment=["answers", "counts"])
 def _weigh(
     scores, answers, ends, counts, weights, chances, losses, entities, eights, smoothing,
-    WIDE: tl.constexpr, HELD: tl.constexpr, FEW: tl.constexpr,
+    WIDE: tl.constexpr, FEW: tl.constexpr,
 ):  # fmt: skip
     # Rows are a multiple of eight long, and the compiler is to know: it then moves eight scores at a time.
     row, columns = tl.program_id(0).to(tl.int64), eights * 8
     scores += row * columns
     column, lane = tl.arange(0, WIDE), tl.arange(0, FEW)
-    if HELD:
-        held = tl.load(scores + column, mask=column < columns, other=0.0).to(tl.float32)
-        held = tl.where(column < entities, held, float("-inf"))
-        top = tl.max(held, axis=0)
-        held = tl.exp(held - top)
-        total = tl.sum(held, axis=0)
-    else:
-        tops, sums = tl.full((WIDE,), -3e38, tl.float32), tl.zeros((WIDE,), tl.float32)
-        for start in range(0, columns, WIDE):
-            score = tl.load(scores + start + column, mask=start + column < columns, other=0.0).to(tl.float32)
-            score = tl.where(start + column < entities, score, float("-inf"))
-            apart = tl.exp(-tl.abs(score - tops))
-            sums = tl.where(score > tops, sums * apart + 1, sums + apart)
-            tops = tl.maximum(tops, score)
-        top = tl.max(tops, axis=0)
-        total = tl.sum(sums * tl.exp(tops - top), axis=0)
-    top += tl.log(total)
+    tops, sums = tl.full((WIDE,), -3e38, tl.float32), tl.zeros((WIDE,), tl.float32)
+    for start in range(0, columns, WIDE):
+        score = tl.load(scores + start + column, mask=start + column < columns, other=0.0).to(tl.float32)
+        score = tl.where(start + column < entities, score, float("-inf"))
+        apart = tl.exp(-tl.abs(score - tops))
+        sums = tl.where(score > tops, sums * apart + 1, sums + apart)
+        tops = tl.maximum(tops, score)
+    top = tl.max(tops, axis=0)
+    top += tl.log(tl.sum(sums * tl.exp(tops - top), axis=0))
     count, weight = tl.load(counts + row), tl.load(weights + row)
     first, many = tl.load(ends + row) - count, count.to(tl.float32)
     loss = tl.zeros((FEW,), tl.float32)
@@ -121,14 +112,10 @@ def _weigh(
     tl.store(losses + row, weight * tl.sum(loss, axis=0))
     tl.debug_barrier()  # scores of answers have been read; from here on they are written
     mass, even = weight * many, smoothing / entities
-    if HELD:
-        slope = tl.where(column < entities, held * (mass / total) - mass * even, 0.0)
-        tl.store(scores + column, slope.to(tl.bfloat16), mask=column < columns)
-    else:
-        for start in range(0, columns, WIDE):
-            score = tl.load(scores + start + column, mask=start + column < columns, other=0.0).to(tl.float32)
-            slope = tl.where(start + column < entities, mass * tl.exp(score - top) - mass * even, 0.0)
-            tl.store(scores + start + column, slope.to(tl.bfloat16), mask=start + column < columns)
+    for start in range(0, columns, WIDE):
+        score = tl.load(scores + start + column, mask=start + column < columns, other=0.0).to(tl.float32)
+        slope = tl.where(start + column < entities, mass * tl.exp(score - top) - mass * even, 0.0)
+        tl.store(scores + start + column, slope.to(tl.bfloat16), mask=start + column < columns)
     tl.debug_barrier()
     for start in range(0, count, FEW):
         there = start + lane < count

@@ -36,9 +36,9 @@ from procrustes_kge.system.files import names_in, parsed_json, write_json, write
 from procrustes_kge.system.sealed import MANIFEST, Sealed
 from procrustes_kge.system.written import RECORD
 from procrustes_kge.training.contrastive_settings import ContrastSettings
-from procrustes_kge.training.gradients import of_directions
 from procrustes_kge.training.recipes import METHODS, method_name, settings_of, values_of
 from procrustes_kge.training.restoring import restore_contrasted_relations, restore_relations
+from procrustes_kge.training.rotations import of_directions
 from procrustes_kge.validation import check_entries, kind_of
 from procrustes_kge.words import counted
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from procrustes_kge.layouts.relational import RelationalMatrices
 from procrustes_kge.linalg import inverse_norms, spherise_
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.learner import polar
 from procrustes_kge.training.optimisers import Adam
+from procrustes_kge.training.polars import polar
 from procrustes_kge.training.state import Remembering, State, copy_into
 
 if TYPE_CHECKING:

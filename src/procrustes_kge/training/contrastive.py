@@ -21,7 +21,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.layouts.batches import QUERIES_PER_TILE, Batch, QueryBatches
 from procrustes_kge.linalg import spherise_
@@ -30,13 +29,15 @@ from procrustes_kge.system.cuda_graphs import RecordedStep
 from procrustes_kge.system.memory import shrinking
 from procrustes_kge.system.threads import cores, threads
 from procrustes_kge.training.checkpoints import Checkpoints
-from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.contrastive_settings import ContrastSettings, check_fit
 from procrustes_kge.training.full_batch import fit
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.gradients import Tables, add_covariances, of_directions
-from procrustes_kge.training.learner import Learner, StepSizes, exact_polar, polar
+from procrustes_kge.training.gradients import Tables, add_covariances
+from procrustes_kge.training.learner import Learner
 from procrustes_kge.training.loop import run
 from procrustes_kge.training.optimisers import OPTIMISERS
+from procrustes_kge.training.polars import exact_polar, polar
+from procrustes_kge.training.rotations import StepSizes, of_directions
 from procrustes_kge.training.state import Remembering, State, copied, merged, part_of
 from procrustes_kge.training.timekeeping import Change
 from procrustes_kge.training.trainer import Report
@@ -45,7 +46,6 @@ from procrustes_kge.words import counted
 WARM_UP = 50  # steps over which the rate rises: Adagrad's first steps are otherwise as long as all later ones
 WARM_LENGTH = 0.12  # length of a segment that `fit` has trained: unit length would make the softmax overconfident
 SMALL = 10**8  # multiplications in a chunk's scores
-MOST_OF_RELATIONS = 2**28  # multiplications to predict the relation of one pair: seconds for a thousand of them
 CHUNK_NUMBERS, CHUNK_NUMBERS_CUDA = 2**25, 2**28  # scores and queries that are held at once
 
 
@@ -69,7 +69,7 @@ class Contrastive:
     workers = 0
 
     def __init__(self, graph: Graph, settings: ContrastSettings, device: torch.device) -> None:
-        _check_fit(graph, settings)
+        check_fit(graph, settings)
         self.graph, self.settings, self.device = graph, settings, device
         self.sizes = (settings.segments // settings.groups,) * settings.groups
         self.batches = QueryBatches.of(graph.train.to(device), len(graph.entities), len(graph.relations))
@@ -315,23 +315,3 @@ def queries_at_once(settings: ContrastSettings, entities: int, device: torch.dev
     compared = settings.compared(entities)
     across = 8 * settings.dim + (entities if settings.negatives == "all" else 4 * compared)
     return max(QUERIES_PER_TILE, min(settings.chunk or room, room // across))
-
-
-def _check_fit(graph: Graph, settings: ContrastSettings) -> None:
-    """Refuse settings that ask more than the graph has, or more than can be computed."""
-    directions = 2 * len(graph.relations)
-    if settings.relation_weight and directions * settings.dim * settings.segment > MOST_OF_RELATIONS:
-        raise InputError(
-            f"relation weight {settings.relation_weight:g} with {counted(len(graph.relations), 'relation')} and "
-            f"segments of {settings.segment}: each triple would take "
-            f"{directions * settings.dim * settings.segment:,} multiplications; try --segment 2 or --relation-weight 0"
-        )
-    if isinstance(settings.negatives, int) and settings.negatives >= len(graph.entities):
-        asked, instead = counted(settings.negatives, "negative"), "--negatives all"
-        has = counted(len(graph.entities), "entity")
-    elif isinstance(settings.batch, int) and settings.batch > 2 * len(graph.train):
-        asked, instead = f"batch {settings.batch:,}", "--batch full"
-        has = f"{counted(len(graph.train), 'training triple')}, which make two queries each"
-    else:
-        return
-    raise InputError(f"{asked}, but the graph {graph.name} has {has}; try a smaller number or {instead}")

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.training.gradients import Objective
 from procrustes_kge.training.objective import Sigmoid
 from procrustes_kge.training.schedule import Schedule
 from procrustes_kge.validation import check_choices, check_range, check_segments, check_whole
+from procrustes_kge.words import counted
+
+MOST_OF_RELATIONS = 2**28  # multiplications to predict the relation of one pair: seconds for a thousand of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,3 +150,23 @@ class ContrastSettings(Schedule):
             inverses=self.inverses,
             relation_weight=self.relation_weight,
         )
+
+
+def check_fit(graph: Graph, settings: ContrastSettings) -> None:
+    """Refuse settings that ask more than the graph has, or more than can be computed."""
+    directions = 2 * len(graph.relations)
+    if settings.relation_weight and directions * settings.dim * settings.segment > MOST_OF_RELATIONS:
+        raise InputError(
+            f"relation weight {settings.relation_weight:g} with {counted(len(graph.relations), 'relation')} and "
+            f"segments of {settings.segment}: each triple would take "
+            f"{directions * settings.dim * settings.segment:,} multiplications; try --segment 2 or --relation-weight 0"
+        )
+    if isinstance(settings.negatives, int) and settings.negatives >= len(graph.entities):
+        asked, instead = counted(settings.negatives, "negative"), "--negatives all"
+        has = counted(len(graph.entities), "entity")
+    elif isinstance(settings.batch, int) and settings.batch > 2 * len(graph.train):
+        asked, instead = f"batch {settings.batch:,}", "--batch full"
+        has = f"{counted(len(graph.train), 'training triple')}, which make two queries each"
+    else:
+        return
+    raise InputError(f"{asked}, but the graph {graph.name} has {has}; try a smaller number or {instead}")

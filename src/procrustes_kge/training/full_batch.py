@@ -27,8 +27,8 @@ from procrustes_kge.system.threads import Result, cores, over_cores
 from procrustes_kge.training.blocks import FusedBlock, PlainBlock, start_vectors
 from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.learner import polar
 from procrustes_kge.training.loop import check_trainable, choose_epochs, run
+from procrustes_kge.training.polars import polar
 from procrustes_kge.training.restoring import restore_relations
 from procrustes_kge.training.state import State, merged, part_of
 from procrustes_kge.training.timekeeping import NO_TIME, Change

@@ -36,10 +36,11 @@ def add_gradients_fused(
     generator: torch.Generator | None,
     against: AgainstAll,
 ) -> None:
-    """Add the gradients of a batch to sums, as `add_gradients` does."""
+    """Add the gradients of a batch to sums, which are padded, as `add_gradients` does."""
     from procrustes_kge.kernels.queries import FusedQueries, QueryGradients
     from procrustes_kge.kernels.rows import weigh_rows
 
+    assert into.padded is not None, "kernels add to padded sums"
     vectors, keep, kept = tables.vectors, 1 - objective.dropout, None
     weights, mass, ends = weigh_rows(batch.counts, objective.crowd, into.weights)
     if objective.dropout:
@@ -48,9 +49,9 @@ def add_gradients_fused(
     queries = FusedQueries(
         vectors, tables.rotations, tables.translations, tables.scales, batch.asked, batch.tiles, kept, keep
     )
-    losses, gradient = against(queries.rounded(compared.shape[1]), compared, batch, weights, ends, into.vectors)
+    losses, gradient = against(queries.rounded(compared.shape[1]), compared, batch, weights, ends, into.padded)
     rotations = None if objective.positives else into.rotations
-    sums = QueryGradients(into.vectors, rotations, into.translations, into.scales)
+    sums = QueryGradients(into.padded, rotations, into.translations, into.scales)
     queries.pull_(gradient, mass, objective.query_decay, objective.power, sums)
     hold(into, tables, batch, objective, weights, mass)
     if objective.positives:

@@ -12,7 +12,7 @@ and ∂c_j = Σ_i ∂A_ij Q_ij.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -22,12 +22,21 @@ from torch.nn.functional import pad
 
 from procrustes_kge.layouts.batches import Batch
 from procrustes_kge.linalg import cross_covariance
-from procrustes_kge.training.objective import Answers, Draw, Sigmoid, against_all, against_none, against_some, rounded
+from procrustes_kge.training.objective import (
+    Answers,
+    Draw,
+    Sigmoid,
+    against_all,
+    against_none,
+    against_some,
+    padded_zeros,
+    rounded,
+)
 from procrustes_kge.training.relation_prediction import Pairs, against_directions
 from procrustes_kge.training.state import Remembering
 
-# Given queries in bfloat16, padded as the table is, what answers weigh, and where those of a row end (or None): losses,
-# and the gradient of the queries. That of the entities is added.
+# Given queries in bfloat16, what answers weigh, and where those of a row end (or None): losses, and the gradient of the
+# queries. That of the entities is added to sums. Queries, both gradients and the table are padded alike.
 AgainstAll = Callable[[Tensor, Tensor, Batch, Tensor, Tensor | None, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -91,6 +100,8 @@ class Gradients(Remembering):
     losses_weight: Float[Tensor, ""]
     # How short each entity is to be held, where a kernel adds that to the sums of the vectors as it moves them.
     held: Float[Tensor, " n"] | None = None
+    # What `vectors` are the first rows and columns of, where a GPU adds products that are padded.
+    padded: Float[Tensor, "n_padded d_padded"] | None = None
 
     @classmethod
     def zeros(cls, tables: Tables) -> Gradients:
@@ -105,6 +116,16 @@ class Gradients(Remembering):
             rotations_weight=rotations.new_zeros(()),
             losses=rotations.new_zeros(len(rotations)),
             losses_weight=rotations.new_zeros(()),
+        )
+
+    def with_vectors(self, vectors: Float[Tensor, "n d"], pads: bool = False, holds: bool = False) -> Gradients:
+        """Return these sums, and empty ones of the vectors."""
+        whole = padded_zeros(vectors) if pads else torch.zeros_like(vectors)
+        return replace(
+            self,
+            vectors=whole[: len(vectors), : vectors.shape[1]],
+            held=vectors.new_zeros(len(vectors)) if holds else None,
+            padded=whole if pads else None,
         )
 
     @property
@@ -153,7 +174,9 @@ def add_gradients(
     if against is None:
         losses, gradient = _contrasted(dropped, compared, batch, weights, into.vectors, objective, draw)
     else:
-        losses, gradient = against(rounded(dropped), compared, batch, weights, None, into.vectors)
+        whole = into.vectors if into.padded is None else into.padded
+        losses, gradient = against(rounded(dropped), compared, batch, weights, None, whole)
+        gradient = gradient[:, : queries.shape[1]]
     gradient = gradient if kept is None else gradient.mul_(kept)
     width, power = rotations.shape[-1], objective.power
     if objective.decay:
@@ -265,26 +288,6 @@ def add_covariances(into: Float[Tensor, "directions segments width width"], tabl
     sums.mul_((batch.counts > 0)[:, None])  # rows that pad a batch may have been given answers
     asked = tables.tiled(vectors[batch.asked], batch)
     into.index_add_(0, batch.tiles, cross_covariance(asked, tables.tiled(sums, batch)))
-
-
-def of_rotations(
-    gradients: Float[Tensor, "directions segments width width"], rotations: int
-) -> Float[Tensor, "rotations segments width width"]:
-    """Return the gradients of so many rotations: one for each direction, or for each relation.
-
-    Heads rotate by a relation's Qᵀ, so theirs is transposed, and added.
-    """
-    if rotations == len(gradients):
-        return gradients
-    tails, heads = gradients.chunk(2)
-    return tails + heads.mT
-
-
-def of_directions(
-    rotations: Float[Tensor, "rotations segments width width"], directions: int
-) -> Float[Tensor, "directions segments width width"]:
-    """Return a rotation for each direction; where relations have one each, heads take its transpose."""
-    return rotations if len(rotations) == directions else torch.cat([rotations, rotations.mT])
 
 
 def _kept(

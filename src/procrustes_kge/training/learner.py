@@ -5,114 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from procrustes_kge.kernels import WIDEST, can_step
+from procrustes_kge.kernels import can_step
 from procrustes_kge.layouts.batches import Batch
-from procrustes_kge.linalg import (
-    Polar,
-    completed,
-    nearest_orthogonal,
-    nearest_orthogonal_by_long_products,
-    nearest_orthogonal_by_products,
-    nearest_orthogonal_of_pairs,
-    procrustes_step,
-    spherise_,
-)
+from procrustes_kge.linalg import spherise_
+from procrustes_kge.training.deck import Deck
 from procrustes_kge.training.fused_gradients import add_gradients_fused, can_ask
-from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, of_directions, of_rotations
-from procrustes_kge.training.objective import Draw, rounded
+from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients
+from procrustes_kge.training.objective import rounded
 from procrustes_kge.training.optimisers import Adagrad, Optimiser
+from procrustes_kge.training.rotations import ROTATE_EVERY, Rotations, StepSizes
 from procrustes_kge.training.state import Remembering, State, copy_into, merged, part_of
-
-BATCHED = 32  # the largest matrices whose SVDs a GPU takes together; of larger ones it takes 50 in a second
-ROTATE_EVERY = 4  # steps whose gradients a rotation collects before it moves: moving at every step gains nothing
-
-
-class StepSizes(NamedTuple):
-    """How far a step goes: numbers, or tensors that a recorded step reads."""
-
-    vectors: float | Tensor
-    rotations: float | Tensor
-    steps_an_epoch: int
-
-
-class Deck(Remembering):
-    """All entities in random order, to draw negatives from: no draw has one twice, and all come equally often."""
-
-    remembered = ("next",)
-
-    def __init__(self, entities: int, device: torch.device) -> None:
-        self.cards = torch.arange(entities, device=device)
-        self.place = self.cards.clone()  # of each entity in the deck
-        self.next = torch.zeros((), dtype=torch.int64, device=device)
-
-    def shuffle(self, generator: torch.Generator) -> None:
-        """Bring all entities into a new random order."""
-        # In place, as all that a step reads: a recorded step finds it where it was.
-        self.cards.copy_(torch.randperm(len(self.cards), device=self.cards.device, generator=generator))
-        self.place.copy_(self.cards.argsort())
-
-    def deal(self, batch: Batch, count: int) -> Draw:
-        """Draw `count` entities for each group of about `count` queries."""
-        tile, size = len(batch.asked) // len(batch.tiles), len(self.cards)
-        height = min(max(1, count // tile) * tile, len(batch.asked))
-        groups = -(-len(batch.asked) // height)
-        starts = (self.next + count * torch.arange(groups, device=self.cards.device)) % size
-        self.next.add_(count * groups).remainder_(size)
-        drawn = self.cards[(starts[:, None] + torch.arange(count, device=starts.device)) % size]
-        return Draw(size, height, drawn, (self.place[batch.answers] - starts[batch.rows // height]) % size)
-
-
-class Rotations(Remembering):
-    """How rotations move: by Procrustes steps up the likelihood, or by Eq. 3 from the answers alone.
-
-    A relation has one, which heads use backwards; with `inverses` one for each of its two directions.
-    """
-
-    remembered = ("squares",)
-
-    def __init__(
-        self,
-        rotations: Float[Tensor, "directions segments width width"],
-        positives: bool,
-        inverses: bool = False,
-        fuses: bool = False,
-    ) -> None:
-        self.positives, self.polar = positives, polar_of(rotations.shape[-1], fuses)
-        count = len(rotations) if inverses else len(rotations) // 2
-        self.squares = rotations.new_zeros(count, rotations.shape[1])  # Σ ‖gradient‖² so far
-
-    def moved(
-        self, tables: Tables, gathered: Gradients, sizes: StepSizes
-    ) -> Float[Tensor, "directions segments width width"]:
-        """Return the next rotations, and use up what was gathered."""
-        if self.positives:
-            return self.solved(gathered, keep=max(0.0, 1 - ROTATE_EVERY / sizes.steps_an_epoch))
-        moved = self.stepped(tables, gathered, sizes.rotations)
-        gathered.rotations.zero_()
-        gathered.rotations_weight.zero_()
-        return of_directions(moved, len(tables.rotations))
-
-    def stepped(
-        self, tables: Tables, gathered: Gradients, learning_rate: float | Tensor
-    ) -> Float[Tensor, "rotations segments width width"]:
-        """Return rotations after a Procrustes step whose bound grows with the gradients seen, as Adagrad's does."""
-        gradient = of_rotations(gathered.rotations, len(self.squares)) / gathered.rotations_weight
-        self.squares += gradient.square().sum(dim=(-2, -1))
-        bound = (self.squares / gradient.shape[-1]).sqrt() / learning_rate
-        tiny = torch.finfo(bound.dtype).tiny ** 0.5  # a relation without any gradient stays as it is
-        return procrustes_step(tables.rotations[: len(gradient)], gradient, bound.clamp(tiny, 1 / tiny), self.polar)
-
-    def solved(self, gathered: Gradients, keep: float) -> Float[Tensor, "directions segments width width"]:
-        """Return rotations by Eq. 3 from the covariances, of which a share is kept for the next time."""
-        found = self.polar(completed(of_rotations(gathered.rotations, len(self.squares))))
-        gathered.rotations.mul_(keep)
-        return of_directions(found, len(gathered.rotations))
 
 
 class Learner(Remembering):
@@ -143,10 +50,8 @@ class Learner(Remembering):
     @cached_property
     def gradients(self) -> Gradients:
         """The gradients collected, those of the vectors too; not made where steps are taken on rows."""
-        vectors, held = self.tables.vectors, None
-        if self.moves_at_once and self.objective.decay and self.objective.power == 2:
-            held = vectors.new_zeros(len(vectors))
-        return replace(self.gathered, vectors=torch.zeros_like(vectors), held=held)
+        holds = self.moves_at_once and self.objective.decay > 0 and self.objective.power == 2
+        return self.gathered.with_vectors(self.tables.vectors, self.compares_at_once, holds)
 
     @property
     def moves_at_once(self) -> bool:
@@ -213,7 +118,7 @@ class Learner(Remembering):
 
         smoothing = self.objective.label_smoothing
         return against_all_fused(
-            *(queries, table, batch.answers, batch.counts, weights, pull, smoothing),
+            *(queries, table, batch.answers, batch.counts, weights, pull, len(self.tables.vectors), smoothing),
             overwrites=not self.begun,
             ends=ends,
         )
@@ -280,7 +185,7 @@ class Learner(Remembering):
         seen, place = torch.cat([batch.asked, batch.answers, draw.drawn.flatten()]).unique(return_inverse=True)
         asked, answers, drawn = place.split([len(batch.asked), len(batch.answers), draw.drawn.numel()])
         rows = self.tables.vectors[seen]
-        gradients = replace(self.gathered, vectors=torch.zeros_like(rows))
+        gradients = self.gathered.with_vectors(rows)
         tables, batch = self.tables._replace(vectors=rows), replace(batch, asked=asked, answers=answers)
         draw = draw._replace(drawn=drawn.view_as(draw.drawn))
         add_gradients(gradients, tables, batch, self.objective, draw, generator=self.generator)
@@ -333,25 +238,3 @@ class Learner(Remembering):
         for name, each in self.optimise_sides.items():
             each.restore(part_of(sides, name))
         self.compared = self.in_precision_of_scores(self.compared)
-
-
-def polar(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
-    """Return the nearest orthogonal matrices, by the way that is fast on this device."""
-    if not matrices.is_cuda:
-        return nearest_orthogonal(matrices)
-    return (nearest_orthogonal_of_pairs if matrices.shape[-1] == 2 else nearest_orthogonal_by_products)(matrices)
-
-
-def polar_of(width: int, fuses: bool) -> Polar:
-    """Return `polar`, or the kernel in its place for matrices that it holds."""
-    if not fuses or not 2 < width <= WIDEST:
-        return polar
-    from procrustes_kge.kernels.polar import nearest_orthogonal_fused
-
-    return nearest_orthogonal_fused
-
-
-def exact_polar(matrices: Float[Tensor, "*batch d d"]) -> Float[Tensor, "*batch d d"]:
-    """Return the nearest orthogonal matrices to the last digit, by the way that does not take for ever here."""
-    long = matrices.is_cuda and matrices.shape[-1] > BATCHED
-    return (nearest_orthogonal_by_long_products if long else nearest_orthogonal)(matrices)

@@ -13,8 +13,10 @@ from procrustes_kge.layouts.relational import RelationalMatrices, Relations, pad
 from procrustes_kge.linalg import procrustes_step
 from procrustes_kge.models.procrustes import both_ways
 from procrustes_kge.system.threads import over_cores
-from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients, of_directions, of_rotations
-from procrustes_kge.training.learner import Deck, exact_polar
+from procrustes_kge.training.deck import Deck
+from procrustes_kge.training.gradients import Gradients, Objective, Tables, add_gradients
+from procrustes_kge.training.polars import exact_polar
+from procrustes_kge.training.rotations import of_directions, of_rotations
 from procrustes_kge.words import counted
 
 ROUNDS = 40
