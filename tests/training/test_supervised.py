@@ -29,7 +29,7 @@ LEARNERS = {
     "kvsall, sigmoid": small_settings("tucker", **KVSALL, loss="sigmoid", label_smoothing=0.1),
     "kvsall, softmax": small_settings("roth", **{**KVSALL, "learning_rate": 0.05}),
     "adagrad": small_settings("ote", **{**OTE, "optimiser": "adagrad", "learning_rate": 0.15, "epochs": 40}),
-    "self-adversarial": small_settings("ote", **OTE, loss="sigmoid", adversarial_temperature=1.0),
+    "self-adversarial": small_settings("ote", **{**OTE, "epochs": 15}, loss="sigmoid", adversarial_temperature=1.0),
     "margin": small_settings("ote", **OTE, loss="margin", loss_margin=6.0),
     "shared": small_settings("ote", **OTE, loss="sigmoid", shared_negatives=True),
 }
@@ -73,7 +73,7 @@ def test_planted_answers_are_learned(way):
 @pytest.mark.parametrize("name", BASELINES)
 def test_every_model_learns_its_training_triples(name):
     graph = rotated_graph()
-    settings = small_settings(name, **ADAM)
+    settings = small_settings(name, **ADAM, dim=16)
     untrained, trained = (train(graph, replace(settings, epochs=epochs)) for epochs in (1, 4))
     assert isinstance(trained, LinkPredictor)
     assert evaluate(trained, graph, "train").mrr > evaluate(untrained, graph, "train").mrr
