@@ -3,7 +3,6 @@
 import math
 import shutil
 import sqlite3
-import time
 from contextlib import closing, suppress
 
 import pytest
@@ -26,7 +25,7 @@ from procrustes_kge.training.tuning import RACE
 from toys import random_graph, rotated_graph
 
 GRAPH = rotated_graph()
-FIXED = {"dim": 8, "epochs": 10, "device": "cpu"}
+FIXED = {"dim": 8, "epochs": 10, "device": "cpu", "workers": 1}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -170,8 +169,7 @@ def test_a_trial_has_a_learning_curve(epochs, every):
 
 
 def test_with_real_trainings_a_search_repeats(tmp_path):
-    fixed = {**FIXED, "epochs": 3}
-    found = [outcome(searched(tmp_path / name, fixed=fixed, trials=6)) for name in "ab"]
+    found = [outcome(searched(tmp_path / name, fixed={**FIXED, "epochs": 3}, trials=6)) for name in "ab"]
     assert found[0] == found[1]
 
 
@@ -286,9 +284,7 @@ def test_a_search_is_neither_replaced_nor_resumed_where_there_is_none(planted, t
     refused(lambda: searched(tmp_path), setting=FILE, seen="holds a search", remedy="--resume")
 
 
-@pytest.mark.parametrize(
-    "name", slow_but(["q?x=1#y", "it's"], ["a b", "50%", "{x}", "q?x=1#y", "ä", "it's", 'say "so"'])
-)
+@pytest.mark.parametrize("name", slow_but(["q?x=1#y"], ["a b", "50%", "{x}", "q?x=1#y", "ä", "it's", 'say "so"']))
 def test_a_folder_may_have_any_name(name, planted, tmp_path):
     searched(tmp_path / name, trials=1)
     assert len(searched(tmp_path / name, trials=2, resume=True)[0].trials) == 2
@@ -296,7 +292,7 @@ def test_a_folder_may_have_any_name(name, planted, tmp_path):
 
 
 def test_a_file_that_cannot_be_written_is_said(planted, tmp_path, monkeypatch):
-    monkeypatch.setattr(time, "sleep", lambda _: None)  # Optuna waits before it tries again
+    monkeypatch.setattr("time.sleep", lambda _: None)  # Optuna waits before it tries again
     search = LongSearch(GRAPH, "distmult", FIXED, tmp_path / "gone", trials=4)
     search.step()
     shutil.rmtree(tmp_path / "gone")
