@@ -33,7 +33,7 @@ main_ways = pytest.mark.parametrize("way", ["all", "all, unit", "some", "some, s
 
 def small(way="all", **changes):
     """Return settings that train a toy in a moment."""
-    settings = ContrastSettings(dim=40, segment=8, epochs=30, batch=128, validate_every=0, device="cpu")
+    settings = ContrastSettings(dim=40, segment=8, epochs=30, batch=128, validate_every=0, device="cpu", workers=1)
     return replace(settings, **(WAYS[way] | changes))
 
 

@@ -17,7 +17,7 @@ from toys import rotated_graph, same
 
 FIT = FitSettings(dim=20, segment=5, epochs=3, patience=0, seed=4, device="cpu")
 CONTRAST = ContrastSettings(
-    dim=20, segment=5, epochs=20, batch=256, learning_rate=0.5, seed=4, validate_every=0, device="cpu"
+    dim=20, segment=5, epochs=20, batch=256, learning_rate=0.5, seed=4, validate_every=0, device="cpu", workers=1
 )
 REPORT = {"dataset": "rotated", "metrics": {"test": {"mrr": 1 / 3}}, "notes": ["naïve ☃"], "recipe": None}
 MODEL, TRIPLES = "model.safetensors", "triples.safetensors"

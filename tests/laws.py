@@ -21,6 +21,11 @@ def explained(message, *, setting, seen, remedy):
     return message
 
 
+def slow_but(quick, values):
+    """Return parameters, one of each value, of which `make test` runs the quick ones and `make slow` the others."""
+    return [value if value in quick else pytest.param(value, marks=pytest.mark.slow) for value in values]
+
+
 def is_orthogonal(rotations):
     """Say whether matrices are orthogonal to the last digit of float32."""
     exact = rotations.double()

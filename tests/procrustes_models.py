@@ -15,7 +15,7 @@ from procrustes_kge.training.full_batch_settings import FitSettings
 from toys import planted_model, random_graph, random_orthogonal, rotated_graph
 
 SETTINGS = FitSettings(dim=40, segment=10, epochs=30, patience=0, validate_every=0, device="cpu")
-CONTRAST = ContrastSettings(dim=40, segment=10, epochs=30, batch=64, validate_every=0, device="cpu")
+CONTRAST = ContrastSettings(dim=40, segment=10, epochs=15, batch=64, validate_every=0, device="cpu", workers=1)
 UNIT = {
     **{"lengths": "unit", "relations": "positives", "optimiser": "adam", "learning_rate": 0.05},
     **{"regularisation": 0, "dropout": 0},

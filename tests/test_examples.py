@@ -65,7 +65,7 @@ def printed_by(page, blocks, folder):
     return ended.stdout
 
 
-LONG = ("baselines.md",)  # it trains many models
+LONG = ("baselines.md", "paths.md", "tuning.md")  # they train many models, or weigh thousands of paths
 WITH_PYTHON = [
     pytest.param(page, id=page.name, marks=[pytest.mark.slow] if page.name in LONG else [])
     for page in PAGES

@@ -190,7 +190,7 @@ def small_settings(name="complex", **values):
     """Return settings of a small baseline: options that suit few numbers, and a short training on the CPU."""
     small = {"dim": 32, "relation_dim": 16, "init_std": 0.1, "height": 4, "blocks": 4}
     fitting = {option: value for option, value in small.items() if option in options_of(name)}
-    short = {"epochs": 60, "batch": 128, "patience": 0, "validate_every": 0, "device": "cpu"}
+    short = {"epochs": 60, "batch": 128, "patience": 0, "validate_every": 0, "device": "cpu", "workers": 1}
     return baseline_settings(name, **(short | fitting | values))
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands import contents
+from laws import slow_but
 from procrustes_kge import __version__
 from procrustes_kge.cli import main
 
@@ -93,7 +94,7 @@ def test_a_name_that_the_terminal_cannot_show_does_not_hide_the_error(monkeypatc
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are another thing here")
-@pytest.mark.parametrize("moment", [pytest.param("typer", marks=pytest.mark.slow), "numpy", "torch._C"])
+@pytest.mark.parametrize("moment", slow_but(["torch._C"], ["typer", "numpy", "torch._C"]))
 def test_ctrl_c_while_modules_load_is_one_word(moment):
     paths = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-X", "importtime", "-m", "procrustes_kge", "train", "ring.tsv"]
@@ -107,9 +108,7 @@ def test_ctrl_c_while_modules_load_is_one_word(moment):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are another thing here")
-@pytest.mark.parametrize(
-    "moment", ["at work", pytest.param("around it", marks=pytest.mark.slow), "at the end", "ignored"]
-)
+@pytest.mark.parametrize("moment", slow_but(["at work", "ignored"], ["at work", "around it", "at the end", "ignored"]))
 def test_ctrl_c_at_any_other_moment_is_one_word_too(moment):
     kill = "os.kill(os.getpid(), signal.SIGINT)"
     code = f"""
@@ -138,7 +137,7 @@ cli.main()
     ("read", "buffered"),
     [
         (b"", ""),
-        (b"wordnet", "1"),
+        pytest.param(b"wordnet", "1", marks=pytest.mark.slow),
         pytest.param(b"", "1", marks=pytest.mark.slow),
         pytest.param(b"wordnet", "", marks=pytest.mark.slow),
     ],

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from laws import slow_but
 from procrustes_kge.cli import job as cli_job, main
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
 from procrustes_kge.runs.examining import examine
@@ -92,7 +93,7 @@ def signal_in_trial(number, patch):
     patch.setattr(Judge, "try_out", counted)
 
 
-@pytest.mark.parametrize("number", [2, 6, 11])
+@pytest.mark.parametrize("number", slow_but([6], [2, 6, 11]))
 def test_a_stopped_search_is_resumed_to_the_same_end(number, procrustes, monkeypatch, capsys):
     procrustes("train", "wheel.tsv", "--trials", "12", *SMALL, "--out", "whole")
     expected = load_run("whole")
@@ -134,7 +135,7 @@ def test_a_person_is_asked_whether_the_best_so_far_will_do(answer, monkeypatch, 
 
 
 def test_a_kill_in_the_training_after_a_search_loses_no_trial(procrustes, monkeypatch, capsys):
-    procrustes("train", "wheel.tsv", "--trials", "12", *SMALL, "--out", "whole")
+    procrustes("train", "wheel.tsv", "--trials", "6", *SMALL, "--out", "whole")
     expected = load_run("whole")
     put = FolderCheckpoints.put
 
@@ -144,7 +145,7 @@ def test_a_kill_in_the_training_after_a_search_loses_no_trial(procrustes, monkey
 
     with monkeypatch.context() as patch:
         patch.setattr(FolderCheckpoints, "put", killed)
-        assert ended("train", "wheel.tsv", "--trials", "12", *SMALL, "--checkpoint-every", "1") == 9
+        assert ended("train", "wheel.tsv", "--trials", "6", *SMALL, "--checkpoint-every", "1") == 9
     capsys.readouterr()
     monkeypatch.setattr(Judge, "try_out", None)
     procrustes("resume", "runs/wheel")

@@ -83,7 +83,9 @@ def test_a_time_too_short_for_a_trial_is_said_and_the_recipe_given(procrustes, m
 # Stopped, and gone on with.
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_a_signal_ends_it_with_a_word_on_how_to_go_on(number, code, monkeypatch, capfd):
     def tuned(*flags):
         with pytest.raises(SystemExit) as ended:

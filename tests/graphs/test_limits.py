@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from laws import refused
+from laws import refused, slow_but
 from procrustes_kge.graphs import contents, limits
 from procrustes_kge.graphs.formats import read_columns
 from procrustes_kge.graphs.labels import read_labels
@@ -29,7 +29,12 @@ def skippable(content):
 
 
 @pytest.mark.parametrize(
-    ("packing", "part"), [(".gz", gzip.compress(b"")), (".zst", zstd.compress(b"")), (".zst", skippable(b""))]
+    ("packing", "part"),
+    [
+        (".gz", gzip.compress(b"")),
+        pytest.param(".zst", zstd.compress(b""), marks=pytest.mark.slow),
+        (".zst", skippable(b"")),
+    ],
 )
 def test_a_file_of_very_many_empty_parts_is_refused(packing, part):
     path, first = Path(f"g.tsv{packing}"), PACKERS[packing](LINE)
@@ -175,7 +180,7 @@ def test_memory_that_is_not_known_refuses_nothing(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("separator", "name"), [("\t", ""), (",", ""), (" ", "a"), (";", "a"), ("|", "")])
-@pytest.mark.parametrize("before", [0, 1, 20_000])
+@pytest.mark.parametrize("before", slow_but([0, 20_000], [0, 1, 20_000]))
 @pytest.mark.parametrize("quote", ["", '"'])
 @pytest.mark.parametrize("guessed", [False, True])
 def test_a_line_of_too_many_columns_is_refused_before_it_is_cut(separator, name, before, quote, guessed):

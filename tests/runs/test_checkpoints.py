@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 import torch
 
-from laws import refused
+from laws import refused, slow_but
 from methods import METHODS, NOISY
 from procrustes_kge.errors import InputError
 from procrustes_kge.runs.checkpoints import FolderCheckpoints, Interval, parse_interval
@@ -23,6 +23,14 @@ SETTINGS = {name: replace(settings, epochs=6, validate_every=2) for name, (_, se
 SETTINGS["full batch, one core"] = replace(SETTINGS["full batch"], workers=1, patience=1, epochs=12)
 SETTINGS["full batch, one segment"] = FitSettings(dim=8, segment=8, device="cpu", epochs=6)
 every_method = pytest.mark.parametrize("name", SETTINGS)
+
+
+def more_often_slow(quick, slow):
+    """Return each method with each number; other numbers than the quick one are for groups of segments alone."""
+    some = [(name, number) for name in SETTINGS for number in (quick, *slow)]
+    often = ("contrastive, drawn, in groups", "full batch, one core")
+    marks = {pair: [] if pair[1] == quick or pair[0] in often else [pytest.mark.slow] for pair in some}
+    return [pytest.param(*pair, marks=marks[pair]) for pair in some]
 
 
 class Stopping(FolderCheckpoints):
@@ -55,10 +63,7 @@ def never_stopped(name):
     return learned(NOISY, SETTINGS[name])
 
 
-@every_method
-@pytest.mark.parametrize(
-    "after", [1, pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(7, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("name", "after"), more_often_slow(1, (2, 3, 7)))
 def test_a_training_that_goes_on_ends_as_if_it_had_never_stopped(name, after, tmp_path):
     whole = never_stopped(name)
     found, stops = stopped_again_and_again(NOISY, SETTINGS[name], tmp_path / "kept", after)
@@ -77,7 +82,7 @@ def test_a_training_on_a_gpu_goes_on_as_if_it_had_never_stopped(name, after, tmp
     assert same(found.model, learned(NOISY, settings).model)
 
 
-@pytest.mark.parametrize("after", [1, 3, 8])
+@pytest.mark.parametrize("after", slow_but([3], [1, 3, 8]))
 def test_epochs_that_were_chosen_on_training_triples_are_not_chosen_again(after, tmp_path):
     settings = replace(SETTINGS["full batch"], patience=1, epochs=12)
     whole = learned(BARE, settings)
@@ -94,8 +99,7 @@ def test_checkpoints_change_nothing_and_the_last_two_are_kept(name, tmp_path):
     assert len([*(tmp_path / "kept").iterdir()]) == 2
 
 
-@every_method
-@pytest.mark.parametrize("back", [1, 2])
+@pytest.mark.parametrize(("name", "back"), more_often_slow(1, (2,)))
 def test_a_crash_goes_on_from_the_last_checkpoint_or_the_one_before(name, back, tmp_path):
     class CrashError(Exception):
         pass

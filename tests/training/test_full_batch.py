@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from laws import slow_but
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.layouts.relational import RelationalMatrices
@@ -55,7 +56,10 @@ def is_sound(model):
 # What training finds.
 
 
-@pytest.mark.parametrize(("seed", "patience"), [(0, 0), (0, 3), (1, 3)])
+@pytest.mark.parametrize(
+    ("seed", "patience"),
+    [pytest.param(0, 0, marks=pytest.mark.slow), (0, 3), pytest.param(1, 3, marks=pytest.mark.slow)],
+)
 def test_planted_rotations_are_ranked_perfectly(seed, patience):
     graph = rotated_graph(seed)
     model = fit(graph, FitSettings(dim=200, device="cpu", patience=patience, seed=seed))
@@ -328,7 +332,7 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
+@pytest.mark.parametrize("way", slow_but(WAYS[::3], WAYS), ids=lambda way: "-".join(map(str, way.values())))
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_graphs_are_trained(kind, way):
     model, log = told(ODD[kind], small(dim=8, segment=4, epochs=12, patience=2, validate_every=3, **way))

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from contrasts import is_sound, small
 from laws import is_orthogonal
-from learning import FEWER, SEEDS, close, objective, problem, problems
+from learning import FEW, FEWER, SEEDS, close, objective, problem, problems
 from procrustes_kge.layouts.batches import QueryBatches
 from procrustes_kge.linalg import procrustes_step
 from procrustes_kge.models.ranking import evaluate
@@ -110,7 +110,7 @@ def test_exported_inverses_are_tables_of_their_own():
     assert {len(table) for table in tables.values()} == {count}
 
 
-@FEWER
+@FEW
 @given(SEEDS)
 def test_rotations_that_are_tied_are_as_likely_when_each_direction_counts_alone(seed):
     graph, generator = random_graph(10, 3, 60, seed), torch.Generator().manual_seed(seed)

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from contrasts import assert_close, every_way, is_sound, small, trainer_of
+from contrasts import WAYS, assert_close, every_way, is_sound, small, trainer_of
+from laws import slow_but
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.system import cuda_graphs
 from procrustes_kge.system.cuda_graphs import RecordedStep
@@ -74,7 +75,7 @@ def test_padded_steps_are_the_steps(way):
     assert trainers[0].start_loss == pytest.approx(trainers[1].start_loss, rel=0.05)
 
 
-@every_way
+@pytest.mark.parametrize("way", slow_but(("all", "some", "all, unit"), WAYS))
 @pytest.mark.usefixtures("replaying")
 def test_replayed_steps_find_planted_rotations(way):
     graph = rotated_graph()
@@ -132,7 +133,7 @@ def test_steps_that_rotate_are_recorded_beside_those_that_do_not(monkeypatch):
 
 
 @pytest.mark.usefixtures("replaying")
-@pytest.mark.parametrize("way", ["all", "some", "all, unit", "all, adam"])
+@pytest.mark.parametrize("way", slow_but(["some"], ["all", "some", "all, unit", "all, adam"]))
 def test_groups_that_share_recordings_learn_what_groups_do(way, monkeypatch):
     graph, settings = rotated_graph(), small(way, dim=48, groups=3, batch=32, epochs=4)
     made, start = [], ContrastiveTrainer.__init__

@@ -13,6 +13,7 @@ import numpy
 import pytest
 import torch
 
+from laws import slow_but
 from methods import METHODS, NOISY
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.ranking import evaluate
@@ -48,7 +49,7 @@ def test_two_trainings_in_two_threads_give_what_each_gives_alone(name, other):
 
 
 @pytest.mark.usefixtures("unchecked")  # the checker of types throws dice of its own
-@pytest.mark.parametrize("name", [*SETTINGS, *BASELINES])
+@pytest.mark.parametrize("name", slow_but([*SETTINGS, "rgcn"], dict.fromkeys([*SETTINGS, *BASELINES])))
 def test_the_callers_random_state_is_untouched(name, tmp_path):
     graph = NOISY if name in SETTINGS else rotated_graph()
     settings = SETTINGS[name] if name in SETTINGS else small_settings(name, epochs=1)

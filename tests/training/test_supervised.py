@@ -2,11 +2,12 @@
 
 import weakref
 from dataclasses import replace
+from functools import cache
 
 import pytest
 import torch
 
-from laws import refused
+from laws import refused, slow_but
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.ranking import LinkPredictor, evaluate
@@ -21,13 +22,14 @@ CPU, NO_TRIPLES = torch.device("cpu"), torch.empty(0, 3, dtype=torch.int64)
 ADAM = {"optimiser": "adam", "learning_rate": 0.02, "batch": 64}
 KVSALL = {**ADAM, "negatives": "kvsall", "epochs": 30}
 OTE = {**ADAM, "negatives": 20, "margin": 3.0, "epochs": 25}
+FEW_STEPS = {**ADAM, "dim": 16, "batch": 256}
 # Each way of training, with a model that can hold what was planted: rotations that do not commute.
 LEARNERS = {
     "all": small_settings("roth", **{**ADAM, "learning_rate": 0.05, "epochs": 30}),
     "kvsall, sigmoid": small_settings("tucker", **KVSALL, loss="sigmoid", label_smoothing=0.1),
     "kvsall, softmax": small_settings("roth", **{**KVSALL, "learning_rate": 0.05}),
     "adagrad": small_settings("ote", **{**OTE, "optimiser": "adagrad", "learning_rate": 0.15, "epochs": 40}),
-    "self-adversarial": small_settings("ote", **OTE, loss="sigmoid", adversarial_temperature=1.0),
+    "self-adversarial": small_settings("ote", **{**OTE, "epochs": 15}, loss="sigmoid", adversarial_temperature=1.0),
     "margin": small_settings("ote", **OTE, loss="margin", loss_margin=6.0),
     "shared": small_settings("ote", **OTE, loss="sigmoid", shared_negatives=True),
 }
@@ -38,8 +40,8 @@ STATES = {
     "drawn": small_settings("rotate", negatives=7, loss="sigmoid", adversarial_temperature=1.0, subsampling=True),
     "shared": small_settings("ote", negatives=7, shared_negatives=True, loss="margin", optimiser="adam"),
     "kvsall": small_settings("tucker", negatives="kvsall", loss="sigmoid", query_dropout=0.3, input_dropout=0.3),
-    "average": small_settings("interacte", **ADAM, weight_average=0.6, feature_dropout=0.3, negatives="kvsall"),
-    "neighbours": small_settings("sacn", **ADAM, edge_dropout=0.3, graph_dropout=0.3),
+    "average": small_settings("interacte", **FEW_STEPS, weight_average=0.6, feature_dropout=0.3, negatives="kvsall"),
+    "neighbours": small_settings("sacn", **FEW_STEPS, edge_dropout=0.3, graph_dropout=0.3),
 }
 every_state = pytest.mark.parametrize("way", STATES)
 
@@ -57,19 +59,21 @@ def same(one, other):
 # What is learned.
 
 
-QUICK = ("kvsall, sigmoid", "kvsall, softmax", "self-adversarial")  # what `make test` learns
+@cache
+def learned(way):
+    """Return what a way of training learns."""
+    return train(rotated_graph(), LEARNERS[way])
 
 
-@pytest.mark.parametrize("way", [pytest.param(way, marks=[] if way in QUICK else pytest.mark.slow) for way in LEARNERS])
+@pytest.mark.parametrize("way", slow_but(("kvsall, sigmoid", "kvsall, softmax", "self-adversarial"), LEARNERS))
 def test_planted_answers_are_learned(way):
-    graph = rotated_graph()
-    assert evaluate(train(graph, LEARNERS[way]), graph).mrr > 0.8
+    assert evaluate(learned(way), rotated_graph()).mrr > 0.8
 
 
 @pytest.mark.parametrize("name", BASELINES)
 def test_every_model_learns_its_training_triples(name):
     graph = rotated_graph()
-    settings = small_settings(name, **ADAM)
+    settings = small_settings(name, **ADAM, dim=16)
     untrained, trained = (train(graph, replace(settings, epochs=epochs)) for epochs in (1, 4))
     assert isinstance(trained, LinkPredictor)
     assert evaluate(trained, graph, "train").mrr > evaluate(untrained, graph, "train").mrr
@@ -77,7 +81,7 @@ def test_every_model_learns_its_training_triples(name):
 
 def test_a_trained_model_answers_by_name():
     graph = rotated_graph()
-    model = train(graph, LEARNERS["self-adversarial"])
+    model = learned("self-adversarial")
     known = {(h, r): t for h, r, t in graph.train.tolist()}
     right = 0
     for (head, relation), tail in list(known.items())[:20]:
@@ -90,7 +94,7 @@ def test_a_trained_model_answers_by_name():
 def test_a_regulariser_keeps_numbers_small():
     sizes = []
     for regulariser in ("none", "n2", "n3", "dura"):
-        settings = small_settings(regulariser=regulariser, regularisation=0.1, epochs=10)
+        settings = small_settings(regulariser=regulariser, regularisation=0.1, epochs=4)
         sizes.append(train(rotated_graph(), settings).module.entities.square().mean().item())
     assert max(sizes[1:]) < sizes[0]
 
@@ -98,7 +102,7 @@ def test_a_regulariser_keeps_numbers_small():
 @pytest.mark.parametrize("name", ["interacte", "sacn"])
 def test_what_is_learned_may_be_a_mean_of_weights(name):
     """Of early epochs the plain one, then one that forgets; numbers that are no weights stay as they are."""
-    settings, paths = small_settings(name, **ADAM, weight_average=0.6), []
+    settings, paths = small_settings(name, **FEW_STEPS, weight_average=0.6), []
     trainer = trainer_of(settings)
     for _ in range(4):
         trainer.epoch()

@@ -22,7 +22,7 @@ from procrustes_kge.training.tuning import Search, Tuning, tune
 from toys import random_graph
 
 GRAPH = random_graph(entities=30, relations=2, triples=600)
-BASE = ContrastSettings(dim=40, segment=20, groups=2, batch=64, epochs=4, device="cpu")
+BASE = ContrastSettings(dim=40, segment=20, groups=2, batch=64, epochs=4, device="cpu", workers=1)
 BEST = 0.004  # regularisation, in what is planted
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, NamedTuple, get_type_hints
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -18,7 +18,7 @@ from torch.nn.functional import embedding, pad
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.layers import RandomSource
 from procrustes_kge.models.predictor import Candidates, Ids, Scores
-from procrustes_kge.validation import check_choices, check_divides, check_range, check_whole
+from procrustes_kge.validation import check_choices, check_divides, check_range, check_whole, types_of
 
 ALIGNED = 8
 
@@ -35,7 +35,7 @@ class ModelOptions:
     def __post_init__(self) -> None:
         """Refuse unknown words, counts below one, numbers out of range, and vectors that do not divide into parts."""
         check_choices(self)
-        hints = get_type_hints(type(self))
+        hints = types_of(type(self))
         check_whole(self, [name for name, hint in hints.items() if hint is int], least=1)
         for name in (name for name, hint in hints.items() if hint is float):
             check_range(self, name, 0.99 if name.endswith("_dropout") else 1000, above=name == "init_std")
