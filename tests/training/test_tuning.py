@@ -16,6 +16,7 @@ from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.levels import Level, possible, usual, whole, work
+from procrustes_kge.training.spaces import space_of
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import ENOUGH, FEWEST, MOST_ASIDE, Judge, Trial
 from procrustes_kge.training.tuning import Search, Tuning, tune
@@ -137,6 +138,24 @@ def test_too_few_validation_triples_are_said():
     assert str(FEWEST) in found.said
 
 
+def test_what_a_search_finds_can_be_trained_on_a_graph_smaller_than_the_batches_it_may_choose(plant):
+    plant(noise=0.3, worth=0.0)
+    small = random_graph(entities=20, relations=2, triples=200)
+    kept = set(space_of(BASE)) - {"batch"}
+    found = tune(small, replace(BASE, batch=40), trials=12, kept=kept)
+    batches = {each.changes.get("batch", 40) for each in found.trials}
+    assert len(batches) > 1
+    assert max(batches) <= 2 * len(small.train)
+
+
+def test_trials_train_on_what_was_not_set_aside():
+    small = random_graph(entities=20, relations=2, triples=200)
+    settings = replace(BASE, batch=2 * len(small.train))
+    judge = Judge.of(small, BASE.dim)
+    assert judge.aside
+    assert judge.try_out(replace(settings, epochs=1), {}).failed == ""
+
+
 def test_training_triples_judge_where_validation_triples_are_few():
     judge = Judge.of(replace(GRAPH, valid=GRAPH.valid[:0]), 20)
     assert 0 < len(judge.graph.valid) <= MOST_ASIDE * len(GRAPH.train) + 1
@@ -151,14 +170,14 @@ DRAWN = ContrastSettings(dim=400, negatives=20, device="cpu")
 
 @pytest.mark.parametrize("settings", [BASE, DRAWN, FitSettings(dim=40, device="cpu")])
 def test_levels_are_parts_of_the_training_and_become_cheaper(settings):
-    assert whole(settings).of(settings, 10**6).segment == settings.segment
+    assert whole(settings).of(settings).segment == settings.segment
     if isinstance(settings, ContrastSettings):
-        trials = [level.of(settings, 10**6) for level in possible(settings)]
+        trials = [level.of(settings) for level in possible(settings)]
         assert trials[0].dim == settings.dim // settings.groups
         costs = [work(trial, GRAPH) for trial in trials]
         assert costs == sorted(costs, reverse=True)
-    assert Level(1).of(settings, 10**6).dim == settings.segment
-    assert usual(settings).of(settings, 10**6).dim <= settings.dim
+    assert Level(1).of(settings).dim == settings.segment
+    assert usual(settings).of(settings).dim <= settings.dim
 
 
 @pytest.mark.parametrize("choice", [{}, {"seconds": 1.0, "trials": 8}, {"trials": 1}])

@@ -29,10 +29,8 @@ from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.loop import check_trainable
 from procrustes_kge.training.portfolio import portfolio
-from procrustes_kge.training.recipes import Settings, changed, recipe, values_of
+from procrustes_kge.training.recipes import Settings, changed, check_fits, recipe, values_of
 from procrustes_kge.training.spaces import around, space_of
-from procrustes_kge.training.supervised import check_negatives
-from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import FEWEST, Judge, Trial
 from procrustes_kge.training.tuning import FINALISTS, MARGIN, RACE, SPARE, Tuned, TuningProgress
@@ -158,8 +156,7 @@ class LongSearch:
     def settings_of(self, changes: Changes) -> Settings:
         """Return the settings of a trial, or refuse them: those that are fixed give way to nothing."""
         settings = watched(changed(self.base, **self.fixed, **changes), self.fixed)
-        if isinstance(settings, TrainSettings):
-            check_negatives(self.graph, settings)
+        check_fits(self.graph, settings)
         return settings
 
     def racing(self) -> list[Trial]:

@@ -69,7 +69,7 @@ class Contrastive:
     workers = 0
 
     def __init__(self, graph: Graph, settings: ContrastSettings, device: torch.device) -> None:
-        _check_fit(graph, settings)
+        check_sizes(graph, settings)
         self.graph, self.settings, self.device = graph, settings, device
         self.sizes = (settings.segments // settings.groups,) * settings.groups
         self.batches = QueryBatches.of(graph.train.to(device), len(graph.entities), len(graph.relations))
@@ -317,7 +317,7 @@ def queries_at_once(settings: ContrastSettings, entities: int, device: torch.dev
     return max(QUERIES_PER_TILE, min(settings.chunk or room, room // across))
 
 
-def _check_fit(graph: Graph, settings: ContrastSettings) -> None:
+def check_sizes(graph: Graph, settings: ContrastSettings) -> None:
     """Refuse settings that ask more than the graph has, or more than can be computed."""
     directions = 2 * len(graph.relations)
     if settings.relation_weight and directions * settings.dim * settings.segment > MOST_OF_RELATIONS:

@@ -17,6 +17,7 @@ from torch import Tensor
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs.graph import Graph, split_graph
 from procrustes_kge.models.ranking import rank
+from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.recipes import Settings, learned
 from procrustes_kge.training.trainer import Report
 
@@ -73,13 +74,19 @@ class Judge:
         sample = drawn.valid[order[: max(FEWEST, min(ENOUGH, affordable))]]
         return cls(drawn, sample, len(graph.train) - len(drawn.train))
 
+    def fitted(self, settings: Settings) -> Settings:
+        """Return the settings with batches of no more queries than there are without the triples set aside."""
+        if not isinstance(settings, ContrastSettings) or settings.batch == "full":
+            return settings
+        return replace(settings, batch=min(settings.batch, 2 * len(self.graph.train)))
+
     def try_out(
         self, settings: Settings, changes: dict[str, Any], stage: str = "", report: Report | None = None
     ) -> Trial:
         """Train with settings, and rank the sample."""
         started = time.perf_counter()
         try:
-            model = learned(self.graph, settings, report).model
+            model = learned(self.graph, self.fitted(settings), report).model
             ranks = rank(model, self.graph, self.sample, workers=1).realistic
         except (DivergedError, InputError) as problem:  # such as numbers that are none, or too little memory
             return Trial(changes, stage, seconds=time.perf_counter() - started, failed=str(problem))

@@ -33,6 +33,7 @@ from procrustes_kge.training.recipes import (
     FASTEST,
     Settings,
     changed,
+    check_fits,
     method_name,
     recipe,
     settings_of,
@@ -153,9 +154,14 @@ class Search:
         self.proposals = Proposals(base, space_of(base), tuning.kept, first, self.settings_of)
 
     def settings_of(self, changes: Changes) -> Settings:
-        """Return the settings with some changes; another recipe keeps what is to be kept, or is refused."""
+        """Return the settings with some changes; another recipe keeps what is to be kept.
+
+        Refused are those that the graph is too small or too large for, and a recipe that cannot keep that.
+        """
         if ANOTHER not in changes:
-            return changed(self.base, **changes)
+            settings = changed(self.base, **changes)
+            check_fits(self.graph, settings)
+            return settings
         same = {name: getattr(self.base, name) for name in {*self.tuning.kept, "seed", "device"}}
         return recipe(changes[ANOTHER], self.graph, **same)
 
@@ -279,7 +285,7 @@ class Search:
         def one(changes: Changes) -> Trial | None:
             if self.checkpoints.stopping:
                 raise Stopped
-            settings = level.of(self.settings_of(changes), len(self.judge.graph.train), self.threads)
+            settings = level.of(self.settings_of(changes), self.threads)
             settings = replace(settings, seed=self.base.seed if seed is None else seed)
             if self.seconds is not None:
                 takes = self.pace * self.share_of(changes, level)
@@ -302,10 +308,7 @@ class Search:
         """Return about how many times as long a trial takes as one of what the search started from."""
         if ANOTHER in changes:
             return 1.0
-        usual, other = (
-            work(level.of(each, len(self.judge.graph.train)), self.graph)
-            for each in (self.base, self.settings_of(changes))
-        )
+        usual, other = (work(level.of(each), self.graph) for each in (self.base, self.settings_of(changes)))
         return other / usual
 
     def decided(self, race: Sequence[Trial]) -> Tuned:
