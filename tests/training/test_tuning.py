@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from laws import refused
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
-from procrustes_kge.training import tuning
+from procrustes_kge.training import trials
 from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
@@ -55,13 +55,10 @@ def test_what_is_planted_is_found(plant):
     assert (found.settings.dim, found.settings.groups) == (BASE.dim, BASE.groups)
 
 
-def test_noise_is_not_chased(plant):
+def test_noise_is_not_chased(plant, monkeypatch):
     plant(noise=0.3, worth=0.0)
-    margin, tuning.MARGIN = tuning.MARGIN, 4.0  # the noise of forty seeds
-    try:
-        assert all(tune(GRAPH, replace(BASE, seed=seed), trials=20).chosen is None for seed in range(10))
-    finally:
-        tuning.MARGIN = margin
+    monkeypatch.setattr(trials, "MARGIN", 4.0)  # the noise of forty seeds
+    assert all(tune(GRAPH, replace(BASE, seed=seed), trials=20).chosen is None for seed in range(10))
 
 
 def test_a_search_by_trials_repeats(plant):
@@ -121,6 +118,32 @@ def test_a_search_that_is_over_is_not_made_again(plant, tmp_path, monkeypatch):
     assert (again.settings, again.said, again.chosen) == (first.settings, first.said, first.chosen)
 
 
+def kept_of_trials(change):
+    return lambda facts: facts["trials"][1].update(changes=change)
+
+
+DAMAGES = {
+    "a setting that there is not": kept_of_trials({"reach": 1}),
+    "a setting of another type": kept_of_trials({"crowd": [1]}),
+    "another recipe that there is not": kept_of_trials({"recipe": "best"}),
+    "a first trial judged by others": lambda facts: facts.update(start=[0.5]),
+    "an end without settings": lambda facts: facts.update(over=True),
+    "an end of no method": lambda facts: facts.update(over=True, method="guess"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_search_is_refused_in_a_sentence(plant, tmp_path, damage):
+    plant()
+    with pytest.raises(Stopped):
+        tune(GRAPH, BASE, trials=24, checkpoints=Stopping(tmp_path / "some", 20))
+    kept = FolderCheckpoints(tmp_path / "some")
+    damage(kept.stages["tuning"])
+    refused(
+        lambda: tune(GRAPH, BASE, trials=24, checkpoints=kept), setting="search", seen="damaged", remedy="begin anew"
+    )
+
+
 def test_the_best_so_far_will_do(plant, tmp_path):
     plant()
     with pytest.raises(Stopped):
@@ -172,9 +195,9 @@ DRAWN = ContrastSettings(dim=400, negatives=20, device="cpu")
 def test_levels_are_parts_of_the_training_and_become_cheaper(settings):
     assert whole(settings).of(settings).segment == settings.segment
     if isinstance(settings, ContrastSettings):
-        trials = [level.of(settings) for level in possible(settings)]
-        assert trials[0].dim == settings.dim // settings.groups
-        costs = [work(trial, GRAPH) for trial in trials]
+        shorter = [level.of(settings) for level in possible(settings)]
+        assert shorter[0].dim == settings.dim // settings.groups
+        costs = [work(trial, GRAPH) for trial in shorter]
         assert costs == sorted(costs, reverse=True)
     assert Level(1).of(settings).dim == settings.segment
     assert usual(settings).of(settings).dim <= settings.dim
