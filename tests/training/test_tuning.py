@@ -139,9 +139,8 @@ def test_a_damaged_search_is_refused_in_a_sentence(plant, tmp_path, damage):
         tune(GRAPH, BASE, trials=24, checkpoints=Stopping(tmp_path / "some", 20))
     kept = FolderCheckpoints(tmp_path / "some")
     damage(kept.stages["tuning"])
-    refused(
-        lambda: tune(GRAPH, BASE, trials=24, checkpoints=kept), setting="search", seen="damaged", remedy="begin anew"
-    )
+    search = Search(GRAPH, BASE, Tuning(trials=24), checkpoints=kept)
+    refused(search.run, setting="search", seen="damaged", remedy="delete that checkpoint")
 
 
 def test_the_best_so_far_will_do(plant, tmp_path):
