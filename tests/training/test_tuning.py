@@ -153,6 +153,10 @@ def test_the_best_so_far_will_do(plant, tmp_path):
     assert 4 <= len(found.trials) < 40
 
 
+def test_what_is_kept_is_a_setting():
+    refused(lambda: tune(GRAPH, BASE, trials=8, kept=("dimension",)), setting="keep", seen="dimension", remedy="dim")
+
+
 def test_too_few_validation_triples_are_said():
     tiny = random_graph(entities=5, relations=1, triples=12)
     found = tune(tiny, replace(BASE, batch=4), trials=8)

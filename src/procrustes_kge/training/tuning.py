@@ -33,6 +33,7 @@ from procrustes_kge.training.recipes import (
     Settings,
     changed,
     check_fits,
+    has_setting,
     method_name,
     recipe,
     settings_of,
@@ -43,7 +44,7 @@ from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import FEWEST, Judge, Trial, verdict, winner
-from procrustes_kge.words import counted
+from procrustes_kge.words import counted, unknown
 
 GENERATION = 4  # trials that are proposed together, whatever the machine is
 FINALISTS = 3  # that race what the search started from
@@ -139,6 +140,9 @@ class Search:
         checkpoints: Checkpoints | None = None,
     ) -> None:
         check_trainable(graph)
+        for name in tuning.kept:
+            if not has_setting(base, name):
+                raise InputError(unknown("setting to keep", name, sorted(values_of(base))))
         self.graph, self.base, self.tuning = graph, base, tuning
         self.seconds, self.most = tuning.seconds, tuning.trials
         self.report, self.checkpoints = report, checkpoints or Checkpoints()
