@@ -344,6 +344,10 @@ HOSTILE = {
     "two studies": edited("insert into studies values (2, 'another')"),
     "outcome is no JSON": edited("update trial_user_attributes set value_json = '{'"),
     "outcome is another": edited("update trial_user_attributes set value_json = '[1]'"),
+    "outcome has changes of something else": edited(
+        'update trial_user_attributes set value_json = replace(value_json, \'"changes": {\', \'"changes": {"x": 1, \')'
+        " where trial_id = 2"
+    ),
     "outcome is deep": edited(f"update trial_user_attributes set value_json = '{'[' * 100_000}'"),
     "outcome is gone": edited("delete from trial_user_attributes"),
     "about is another": edited("update study_user_attributes set value_json = '3' where key = 'about'"),

@@ -76,7 +76,8 @@ def test_without_a_search_there_is_none(procrustes):
 def test_a_graph_with_too_few_triples_is_trained_with_the_default_and_that_is_said(procrustes):
     Path("few.tsv").write_text("a\tr\tb\nb\tr\tc\nc\tr\ta\na\ts\tc\n")
     printed = procrustes("train", "few.tsv", "--trials", "8", "--epochs", "2", "--dim", "20", "--device", "cpu")
-    assert "not tuned: " in printed
+    assert "\nnot tuned: " in printed
+    assert "0 trials" not in printed
     assert load_run("runs/few").report["tuning"]["trials"] == []
 
 

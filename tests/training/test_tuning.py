@@ -11,11 +11,12 @@ from hypothesis import given, strategies as st
 
 from laws import refused
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
-from procrustes_kge.training import tuning
+from procrustes_kge.training import trials
 from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.levels import Level, possible, usual, whole, work
+from procrustes_kge.training.spaces import space_of
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import ENOUGH, FEWEST, MOST_ASIDE, Judge, Trial
 from procrustes_kge.training.tuning import Search, Tuning, tune
@@ -54,13 +55,10 @@ def test_what_is_planted_is_found(plant):
     assert (found.settings.dim, found.settings.groups) == (BASE.dim, BASE.groups)
 
 
-def test_noise_is_not_chased(plant):
+def test_noise_is_not_chased(plant, monkeypatch):
     plant(noise=0.3, worth=0.0)
-    margin, tuning.MARGIN = tuning.MARGIN, 4.0  # the noise of forty seeds
-    try:
-        assert all(tune(GRAPH, replace(BASE, seed=seed), trials=20).chosen is None for seed in range(10))
-    finally:
-        tuning.MARGIN = margin
+    monkeypatch.setattr(trials, "MARGIN", 4.0)  # the noise of forty seeds
+    assert all(tune(GRAPH, replace(BASE, seed=seed), trials=20).chosen is None for seed in range(10))
 
 
 def test_a_search_by_trials_repeats(plant):
@@ -120,6 +118,31 @@ def test_a_search_that_is_over_is_not_made_again(plant, tmp_path, monkeypatch):
     assert (again.settings, again.said, again.chosen) == (first.settings, first.said, first.chosen)
 
 
+def kept_of_trials(change):
+    return lambda facts: facts["trials"][1].update(changes=change)
+
+
+DAMAGES = {
+    "a setting that there is not": kept_of_trials({"reach": 1}),
+    "a setting of another type": kept_of_trials({"crowd": [1]}),
+    "another recipe that there is not": kept_of_trials({"recipe": "best"}),
+    "a first trial judged by others": lambda facts: facts.update(start=[0.5]),
+    "an end without settings": lambda facts: facts.update(over=True),
+    "an end of no method": lambda facts: facts.update(over=True, method="guess"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_damaged_search_is_refused_in_a_sentence(plant, tmp_path, damage):
+    plant()
+    with pytest.raises(Stopped):
+        tune(GRAPH, BASE, trials=24, checkpoints=Stopping(tmp_path / "some", 20))
+    kept = FolderCheckpoints(tmp_path / "some")
+    damage(kept.stages["tuning"])
+    search = Search(GRAPH, BASE, Tuning(trials=24), checkpoints=kept)
+    refused(search.run, setting="search", seen="damaged", remedy="delete that checkpoint")
+
+
 def test_the_best_so_far_will_do(plant, tmp_path):
     plant()
     with pytest.raises(Stopped):
@@ -130,11 +153,33 @@ def test_the_best_so_far_will_do(plant, tmp_path):
     assert 4 <= len(found.trials) < 40
 
 
+def test_what_is_kept_is_a_setting():
+    refused(lambda: tune(GRAPH, BASE, trials=8, kept=("dimension",)), setting="keep", seen="dimension", remedy="dim")
+
+
 def test_too_few_validation_triples_are_said():
     tiny = random_graph(entities=5, relations=1, triples=12)
     found = tune(tiny, replace(BASE, batch=4), trials=8)
     assert found.settings == replace(BASE, batch=4)
     assert str(FEWEST) in found.said
+
+
+def test_what_a_search_finds_can_be_trained_on_a_graph_smaller_than_the_batches_it_may_choose(plant):
+    plant(noise=0.3, worth=0.0)
+    small = random_graph(entities=20, relations=2, triples=200)
+    kept = set(space_of(BASE)) - {"batch"}
+    found = tune(small, replace(BASE, batch=40), trials=12, kept=kept)
+    batches = {each.changes.get("batch", 40) for each in found.trials}
+    assert len(batches) > 1
+    assert max(batches) <= 2 * len(small.train)
+
+
+def test_trials_train_on_what_was_not_set_aside():
+    small = random_graph(entities=20, relations=2, triples=200)
+    settings = replace(BASE, batch=2 * len(small.train))
+    judge = Judge.of(small, BASE.dim)
+    assert judge.aside
+    assert judge.try_out(replace(settings, epochs=1), {}).failed == ""
 
 
 def test_training_triples_judge_where_validation_triples_are_few():
@@ -151,14 +196,14 @@ DRAWN = ContrastSettings(dim=400, negatives=20, device="cpu")
 
 @pytest.mark.parametrize("settings", [BASE, DRAWN, FitSettings(dim=40, device="cpu")])
 def test_levels_are_parts_of_the_training_and_become_cheaper(settings):
-    assert whole(settings).of(settings, 10**6).segment == settings.segment
+    assert whole(settings).of(settings).segment == settings.segment
     if isinstance(settings, ContrastSettings):
-        trials = [level.of(settings, 10**6) for level in possible(settings)]
-        assert trials[0].dim == settings.dim // settings.groups
-        costs = [work(trial, GRAPH) for trial in trials]
+        shorter = [level.of(settings) for level in possible(settings)]
+        assert shorter[0].dim == settings.dim // settings.groups
+        costs = [work(trial, GRAPH) for trial in shorter]
         assert costs == sorted(costs, reverse=True)
-    assert Level(1).of(settings, 10**6).dim == settings.segment
-    assert usual(settings).of(settings, 10**6).dim <= settings.dim
+    assert Level(1).of(settings).dim == settings.segment
+    assert usual(settings).of(settings).dim <= settings.dim
 
 
 @pytest.mark.parametrize("choice", [{}, {"seconds": 1.0, "trials": 8}, {"trials": 1}])

@@ -23,19 +23,16 @@ import torch
 from procrustes_kge.bench.study import PRUNED, REFUSED, REPEATED, TRIED, StudyFile
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.ranking import figure
 from procrustes_kge.system.process import give_back
 from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.loop import check_trainable
 from procrustes_kge.training.portfolio import portfolio
-from procrustes_kge.training.recipes import Settings, changed, recipe, values_of
+from procrustes_kge.training.recipes import Settings, changed, check_fits, recipe, values_of
 from procrustes_kge.training.spaces import around, space_of
-from procrustes_kge.training.supervised import check_negatives
-from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.trainer import Progress
-from procrustes_kge.training.trials import FEWEST, Judge, Trial
-from procrustes_kge.training.tuning import FINALISTS, MARGIN, RACE, SPARE, Tuned, TuningProgress
+from procrustes_kge.training.trials import FEWEST, Judge, Trial, verdict, winner
+from procrustes_kge.training.tuning import FINALISTS, RACE, SPARE, Tuned, TuningProgress
 from procrustes_kge.words import counted
 
 FILE = "study.db"
@@ -158,8 +155,7 @@ class LongSearch:
     def settings_of(self, changes: Changes) -> Settings:
         """Return the settings of a trial, or refuse them: those that are fixed give way to nothing."""
         settings = watched(changed(self.base, **self.fixed, **changes), self.fixed)
-        if isinstance(settings, TrainSettings):
-            check_negatives(self.graph, settings)
+        check_fits(self.graph, settings)
         return settings
 
     def racing(self) -> list[Trial]:
@@ -192,14 +188,11 @@ class LongSearch:
         if not trained:
             said = "the time was too short for one trial; try a longer --time, a smaller --dim, or fewer --epochs"
             return Tuned(self.base, every, None, said, 0.0)
-        start, best = trained[0], max(trained, key=lambda each: each.score)
-        if best.valid_mrr is None:
-            return Tuned(self.base, every, None, f"no trial was trained to its end: {start.failed}", 0.0)
-        if not best.changes or (start.valid_mrr is not None and best.score - start.score <= MARGIN * best.error):
-            return Tuned(self.base, every, None, "nothing was clearly better on validation", 0.0)
-        before = "failed" if start.valid_mrr is None else figure(start.score)
-        said = f"validation MRR {figure(best.score)}, before {before}"
-        return Tuned(self.settings_of(best.changes), every, best, said, 0.0)
+        if all(each.valid_mrr is None for each in trained):
+            return Tuned(self.base, every, None, f"no trial was trained to its end: {trained[0].failed}", 0.0)
+        best = winner(trained)
+        settings = self.settings_of(best.changes) if best else self.base
+        return Tuned(settings, every, best, verdict(trained[0], best), 0.0)
 
     def check(self) -> None:
         """Stop where that is asked for, or where there is no time left but what is reserved for the race."""

@@ -21,7 +21,7 @@ from procrustes_kge.errors import InputError, in_one_line
 from procrustes_kge.system.durable import put_file
 from procrustes_kge.system.files import scratch_folder
 from procrustes_kge.training.checkpoints import TRIAL
-from procrustes_kge.training.spaces import Range, Space
+from procrustes_kge.training.spaces import Choice, Range, Space
 from procrustes_kge.training.trials import Trial
 from procrustes_kge.validation import check_entries
 
@@ -49,7 +49,9 @@ class StudyFile:
             self.storage = _stored(file)
             self.study = optuna.load_study(storage=self.storage, study_name=STUDY, pruner=_pruner())
             known = self.study.user_attrs.get(ABOUT)
-            self.trials = [_outcome(each) for each in self.study.get_trials(states=ENDED)]
+            self.trials = [
+                _checked(each.user_attrs.get(OUTCOME), space) for each in self.study.get_trials(states=ENDED)
+            ]
             left = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
             if not isinstance(known, dict):
                 raise ValueError("it does not say what it is about")
@@ -107,7 +109,7 @@ class StudyFile:
     def race(self) -> list[Trial]:
         """The race that was run last; empty where there was none."""
         with _undamaged(self.file):
-            return [_checked(each) for each in self.study.user_attrs.get(RACE, [])]
+            return [_checked(each, self.space) for each in self.study.user_attrs.get(RACE, [])]
 
     @race.setter
     def race(self, trials: list[Trial]) -> None:
@@ -215,15 +217,16 @@ def _undamaged(file: Path, otherwise: str = "damaged, or no search of ours") -> 
         raise InputError(f"{file}: {otherwise} ({reason}); choose another --out") from error
 
 
-def _outcome(trial: FrozenTrial) -> Trial:
-    return _checked(trial.user_attrs.get(OUTCOME))
-
-
-def _checked(found: Any) -> Trial:
+def _checked(found: Any, space: Space) -> Trial:
     check_entries(found, TRIAL, "a trial")
     mrr = found["valid_mrr"]
     if (mrr is not None and not 0 <= mrr <= 1) or not (found["error"] >= 0 and found["seconds"] >= 0):
         raise ValueError("a trial has numbers that cannot be")
+    for name, value in found["changes"].items():
+        values = space.get(name)
+        number = isinstance(values, Range) and type(value) in (int, float)
+        if not number and not (isinstance(values, Choice) and value in values.values):
+            raise ValueError(f"a trial has {name!r:.60} {value!r:.60}, which the search may not choose")
     return Trial(**found)
 
 

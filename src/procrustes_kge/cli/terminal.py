@@ -110,7 +110,8 @@ class TerminalWatcher(Watcher):
     def on_tuned(self, found: Tuned) -> None:
         """Print what was found, and the settings that were changed."""
         self.searched = True
-        self.say(f"tuned  {counted(len(found.trials), 'trial')} in {found.seconds:.1f} s: {found.said}")
+        tried = f"tuned  {counted(len(found.trials), 'trial')} in {found.seconds:.1f} s: "
+        self.say(f"{tried if found.trials else ''}{found.said}")
         if found.chosen is not None:
             self.say(f"       {listed(f'{spoken(name)} {value}' for name, value in found.chosen.changes.items())}")
         if found.plan is not None:

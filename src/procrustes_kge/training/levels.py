@@ -32,8 +32,8 @@ class Level:
     epochs: float = 1.0
     negatives: int = MOST_NEGATIVES  # at most, where negatives are drawn
 
-    def of(self, settings: Settings, triples: int, workers: int = 0) -> Settings:
-        """Return the settings of a trial at this level, on a graph with so many training triples."""
+    def of(self, settings: Settings, workers: int = 0) -> Settings:
+        """Return the settings of a trial at this level."""
         changes: dict[str, Any] = {"time": 0.0, "replay": "", "workers": workers or settings.workers}
         if isinstance(settings, ContrastSettings):
             changes |= {"dim": max(1, self.dim // settings.segment) * settings.segment, "groups": 1}
@@ -41,7 +41,6 @@ class Level:
             changes["epochs"] = max(min(FEWEST_EPOCHS, settings.epochs), round(self.epochs * settings.epochs))
             if isinstance(settings.negatives, int):
                 changes["negatives"] = min(settings.negatives, self.negatives)
-            changes["batch"] = settings.batch if settings.batch == "full" else min(settings.batch, 2 * triples)
         elif isinstance(settings, FitSettings):
             dim = min(settings.dim, LONGER * self.dim)
             changes["dim"] = max(1, dim // settings.segment) * settings.segment
@@ -93,7 +92,7 @@ class Prices:
             self.high = self._timed(self.levels[0], seconds)
 
     def _short(self, level: Level) -> ContrastSettings:
-        short = level.of(self.settings, len(self.judge.graph.train), self.threads)
+        short = self.judge.fitted(level.of(self.settings, self.threads))
         assert isinstance(short, ContrastSettings)
         return short
 

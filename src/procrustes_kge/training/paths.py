@@ -58,7 +58,7 @@ def with_paths(
     With `seconds`, relations whose turn does not come in that time have no paths; the most frequent come first.
     """
     started, generator = time.perf_counter(), torch.Generator().manual_seed(seed % 2**63)
-    with torch.no_grad(), exact_products(), explain_out_of_memory(f"weighing paths of {graph.name}", "--device cpu"):
+    with torch.no_grad(), exact_products(), explain_out_of_memory(f"weighing paths of {graph.name}", "without --paths"):
         device = embedding.table.device
         edges = KnownAnswers.of(graph, ("train",))
         first, second, last = (None if seconds is None else started + share * seconds for share in PHASES)

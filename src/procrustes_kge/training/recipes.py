@@ -22,7 +22,7 @@ from procrustes_kge.training.baseline_recipes import PUBLISHED
 from procrustes_kge.training.benchmarks import BENCHMARKS, OTHER, by_kind, kind_of_graph
 from procrustes_kge.training.checkpoints import Checkpoints
 from procrustes_kge.training.contrastive import Contrastive
-from procrustes_kge.training.contrastive_settings import ContrastSettings
+from procrustes_kge.training.contrastive_settings import ContrastSettings, check_fit
 from procrustes_kge.training.full_batch import learn_full_batch
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import run
@@ -118,6 +118,14 @@ def recipe(name: str, graph: Graph | None = None, device: str = "auto", **change
         if graph is not None:
             check_negatives(graph, settings)
     return settings
+
+
+def check_fits(graph: Graph, settings: Settings) -> None:
+    """Refuse settings that ask more than a graph has."""
+    if isinstance(settings, TrainSettings):
+        check_negatives(graph, settings)
+    elif isinstance(settings, ContrastSettings):
+        check_fit(graph, settings)
 
 
 def check_recipe(name: str, device: str = "auto", **changes: Any) -> None:

@@ -7,6 +7,7 @@ a search are judged by the same triples, so that two of them are compared triple
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -16,13 +17,15 @@ from torch import Tensor
 
 from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.graphs.graph import Graph, split_graph
-from procrustes_kge.models.ranking import rank
+from procrustes_kge.models.ranking import figure, rank
+from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.recipes import Settings, learned
 from procrustes_kge.training.trainer import Report
 
 ENOUGH = 1000  # validation triples: the means of two settings that are alike then differ by a few thousandths
 FEWEST = 20  # with fewer, any difference is noise
 MOST_ASIDE = 0.1  # of the training triples: what is learned from the rest is to be like what is learned from all
+MARGIN = 0.5  # standard errors of the difference by which a winner must lead
 MOST_PRODUCTS = 10**11  # multiplications for the scores of one trial: judging takes no longer than training
 
 
@@ -55,6 +58,21 @@ class Trial:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reciprocals"}
 
 
+def winner(trials: Sequence[Trial]) -> Trial | None:
+    """Return the best trial, if it changes anything and leads the first by a margin of the noise."""
+    start, best = trials[0], max(trials, key=lambda each: each.score)
+    leads = start.valid_mrr is None or best.score - start.score > MARGIN * best.error
+    return best if best.changes and best.valid_mrr is not None and leads else None
+
+
+def verdict(start: Trial, best: Trial | None) -> str:
+    """Return in words what a search that started from one trial has found."""
+    if best is None:
+        return "nothing was clearly better on validation"
+    before = "failed" if start.valid_mrr is None else figure(start.score)
+    return f"validation MRR {figure(best.score)}, before {before}"
+
+
 @dataclass(frozen=True)
 class Judge:
     """A graph with enough validation triples, and those of them that judge the trials."""
@@ -73,13 +91,19 @@ class Judge:
         sample = drawn.valid[order[: max(FEWEST, min(ENOUGH, affordable))]]
         return cls(drawn, sample, len(graph.train) - len(drawn.train))
 
+    def fitted(self, settings: Settings) -> Settings:
+        """Return the settings with batches of no more queries than there are without the triples set aside."""
+        if not isinstance(settings, ContrastSettings) or settings.batch == "full":
+            return settings
+        return replace(settings, batch=min(settings.batch, 2 * len(self.graph.train)))
+
     def try_out(
         self, settings: Settings, changes: dict[str, Any], stage: str = "", report: Report | None = None
     ) -> Trial:
         """Train with settings, and rank the sample."""
         started = time.perf_counter()
         try:
-            model = learned(self.graph, settings, report).model
+            model = learned(self.graph, self.fitted(settings), report).model
             ranks = rank(model, self.graph, self.sample, workers=1).realistic
         except (DivergedError, InputError) as problem:  # such as numbers that are none, or too little memory
             return Trial(changes, stage, seconds=time.perf_counter() - started, failed=str(problem))

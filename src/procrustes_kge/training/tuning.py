@@ -16,9 +16,8 @@ from typing import Any
 
 import torch
 
-from procrustes_kge.errors import InputError
+from procrustes_kge.errors import InputError, in_one_line
 from procrustes_kge.graphs.graph import Graph
-from procrustes_kge.models.ranking import figure
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores, over_cores
 from procrustes_kge.training.budget import Plan, plan, spoken_time
@@ -33,6 +32,8 @@ from procrustes_kge.training.recipes import (
     FASTEST,
     Settings,
     changed,
+    check_fits,
+    has_setting,
     method_name,
     recipe,
     settings_of,
@@ -42,14 +43,13 @@ from procrustes_kge.training.spaces import space_of
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.training.trainer import Progress
-from procrustes_kge.training.trials import FEWEST, Judge, Trial
-from procrustes_kge.words import counted
+from procrustes_kge.training.trials import FEWEST, Judge, Trial, verdict, winner
+from procrustes_kge.words import counted, unknown
 
 GENERATION = 4  # trials that are proposed together, whatever the machine is
 FINALISTS = 3  # that race what the search started from
 WANTED, LEAST = 16, 4  # trials: a level of trials has room for so many, if any has; with fewer there is no search
 PATIENCE = 32  # trials without a better one
-MARGIN = 0.5  # standard errors of the difference by which a winner must lead
 SEARCHING, STARVED = 0.75, 0.25  # of the time, at most: where training needs little of it, and where it needs it all
 SPARE = 1.3  # times the seconds that training is expected to take are left to it
 RACING = 0.3  # of the time for trials
@@ -140,6 +140,9 @@ class Search:
         checkpoints: Checkpoints | None = None,
     ) -> None:
         check_trainable(graph)
+        for name in tuning.kept:
+            if not has_setting(base, name):
+                raise InputError(unknown("setting to keep", name, sorted(values_of(base))))
         self.graph, self.base, self.tuning = graph, base, tuning
         self.seconds, self.most = tuning.seconds, tuning.trials
         self.report, self.checkpoints = report, checkpoints or Checkpoints()
@@ -153,9 +156,14 @@ class Search:
         self.proposals = Proposals(base, space_of(base), tuning.kept, first, self.settings_of)
 
     def settings_of(self, changes: Changes) -> Settings:
-        """Return the settings with some changes; another recipe keeps what is to be kept, or is refused."""
+        """Return the settings with some changes; another recipe keeps what is to be kept.
+
+        Refused are those that the graph is too small or too large for, and a recipe that cannot keep that.
+        """
         if ANOTHER not in changes:
-            return changed(self.base, **changes)
+            settings = changed(self.base, **changes)
+            check_fits(self.graph, settings)
+            return settings
         same = {name: getattr(self.base, name) for name in {*self.tuning.kept, "seed", "device"}}
         return recipe(changes[ANOTHER], self.graph, **same)
 
@@ -163,9 +171,13 @@ class Search:
         """Search, race, and return what was found."""
         known = self.checkpoints.kept(TUNING, self.graph, self.base)
         if known is not None:
-            self.go_on(known.facts)
-            if known.facts["over"]:
-                return self.over(known.facts)
+            try:
+                self.go_on(known.facts)
+                if known.facts["over"]:
+                    return self.over(known.facts)
+            except (KeyError, TypeError, ValueError) as error:
+                reason = f"the search in the newest checkpoint is damaged ({in_one_line(error)})"
+                raise InputError(f"{reason}; delete that checkpoint to go on from the one before") from error
         try:
             tuned = self.fitted(self.found())
         except Stopped:
@@ -279,7 +291,7 @@ class Search:
         def one(changes: Changes) -> Trial | None:
             if self.checkpoints.stopping:
                 raise Stopped
-            settings = level.of(self.settings_of(changes), len(self.judge.graph.train), self.threads)
+            settings = level.of(self.settings_of(changes), self.threads)
             settings = replace(settings, seed=self.base.seed if seed is None else seed)
             if self.seconds is not None:
                 takes = self.pace * self.share_of(changes, level)
@@ -302,29 +314,22 @@ class Search:
         """Return about how many times as long a trial takes as one of what the search started from."""
         if ANOTHER in changes:
             return 1.0
-        usual, other = (
-            work(level.of(each, len(self.judge.graph.train)), self.graph)
-            for each in (self.base, self.settings_of(changes))
-        )
+        usual, other = (work(level.of(each), self.graph) for each in (self.base, self.settings_of(changes)))
         return other / usual
 
     def decided(self, race: Sequence[Trial]) -> Tuned:
         """Return the winner of the race, or of all trials, if it leads what the search started from by a margin."""
-        start, *others = race or self.trials or [Trial({}, failed="there was no time for a trial")]
+        compared = race or self.trials or [Trial({}, failed="there was no time for a trial")]
         every = [*self.trials, *race]
-        if start.valid_mrr is None and not any(each.valid_mrr for each in others):
-            return self.ended(f"not tuned: {start.failed}", every)
-        best = max((start, *others), key=lambda each: each.score)
-        winner = best if start.valid_mrr is None or best.score - start.score > MARGIN * best.error else None
-        if winner is None or not winner.changes:
-            return self.ended("nothing was clearly better on validation", every)
-        before = "failed" if start.valid_mrr is None else figure(start.score)
-        return self.ended(f"validation MRR {figure(winner.score)}, before {before}", every, winner)
+        if all(each.valid_mrr is None for each in compared):
+            return self.ended(f"not tuned: {compared[0].failed}", every)
+        best = winner(compared)
+        return self.ended(verdict(compared[0], best), every, best)
 
-    def ended(self, said: str, trials: Sequence[Trial] = (), winner: Trial | None = None) -> Tuned:
+    def ended(self, said: str, trials: Sequence[Trial] = (), chosen: Trial | None = None) -> Tuned:
         """Return what was found, after so many seconds."""
-        settings = self.settings_of(winner.changes if winner else {})
-        return Tuned(settings, tuple(trials), winner, said, self.now())
+        settings = self.settings_of(chosen.changes if chosen else {})
+        return Tuned(settings, tuple(trials), chosen, said, self.now())
 
     def facts(self, tuned: Tuned | None = None) -> Facts:
         """Return what is needed to go on, or what was found where the search is over."""
@@ -342,9 +347,13 @@ class Search:
         }
 
     def go_on(self, facts: Facts) -> None:
-        """Go on from facts that were kept."""
+        """Go on from facts that were kept; those that no search has are refused."""
         self.trials = [Trial(**each) for each in facts["trials"]]
+        for each in self.trials:
+            self.settings_of(each.changes)
         if self.trials and facts["start"]:
+            if len(facts["start"]) != len(self.judge.sample):
+                raise ValueError(f"its first trial is judged by {len(facts['start'])} triples")
             start = torch.tensor(facts["start"], dtype=torch.float64)
             self.trials[0] = replace(self.trials[0], reciprocals=start)
         self.level = Level(*facts["level"])
@@ -352,6 +361,6 @@ class Search:
 
     def over(self, facts: Facts) -> Tuned:
         """Return what was found before a stop."""
-        winner = None if facts["chosen"] is None else self.trials[facts["chosen"]]
+        chosen = None if facts["chosen"] is None else self.trials[facts["chosen"]]
         settings = settings_of(facts["method"], facts["settings"])
-        return Tuned(settings, tuple(self.trials), winner, facts["said"], facts["seconds"])
+        return Tuned(settings, tuple(self.trials), chosen, facts["said"], facts["seconds"])
