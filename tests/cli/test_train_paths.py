@@ -13,6 +13,7 @@ from procrustes_kge.cli.interrupts import INTERRUPTED
 from procrustes_kge.models.with_paths import WithPaths
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
 from procrustes_kge.runs.store import load_run
+from procrustes_kge.training import paths
 from toys import same
 
 SMALL = (*TINY, "--workers", "1")
@@ -41,6 +42,19 @@ def test_without_the_switch_there_are_none(procrustes):
     run = load_run("runs/ring")
     assert not isinstance(run.model, WithPaths)
     assert "paths" not in run.report
+
+
+@pytest.mark.filterwarnings("always:trained without paths")
+def test_where_paths_do_not_fit_into_memory_what_was_learned_is_saved(monkeypatch, capsys):
+    def too_large(*_):
+        raise RuntimeError("tried to allocate 4 TB")
+
+    monkeypatch.setattr(paths, "mined", too_large)
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "ring.tsv", "--paths", *SMALL])
+    assert not ended.value.code
+    assert "without paths" in capsys.readouterr().err
+    assert not isinstance(load_run("runs/ring").model, WithPaths)
 
 
 def test_a_baseline_may_have_paths(procrustes):

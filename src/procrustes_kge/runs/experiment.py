@@ -2,6 +2,7 @@
 
 import platform
 import time
+import warnings
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import SPLITS, Graph
 from procrustes_kge.models.ranking import PROTOCOL, Evaluation, evaluate
 from procrustes_kge.models.with_paths import Embedding, WithPaths
@@ -104,7 +106,7 @@ def learned_run(
         if tuned is not None:
             watcher.on_tuned(tuned)
         found = watcher.learn(graph, tuned.settings if tuned else settings, checkpoints)
-        weighed = watcher.weigh(found.model, graph, found.settings.seed) if paths else None
+        weighed = _weighed(watcher, found, graph) if paths else None
     footprint = meter.footprint.after(checkpoints.seconds if checkpoints else 0.0)
     watcher.on_learned(found, footprint)
     if weighed is not None:
@@ -128,6 +130,15 @@ def learned_run(
         **({"tuning": tuned.as_dict()} if tuned else {}),
     }
     return Run(weighed.model if weighed else found.model, graph, found.settings, report)
+
+
+def _weighed(watcher: Watcher, found: Learned[Any], graph: Graph) -> WithEvidence | None:
+    """Return the model with paths, or nothing where memory does not suffice: what was learned is not lost for that."""
+    try:
+        return watcher.weigh(found.model, graph, found.settings.seed)
+    except InputError as error:
+        warnings.warn(f"trained without paths: {error}", RuntimeWarning, stacklevel=3)
+        return None
 
 
 def ranked(
