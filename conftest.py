@@ -2,11 +2,12 @@
 
 import os
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
-NEED_TRITON = ("full_batch", "distances")
-collect_ignore = [] if find_spec("triton") else [f"src/procrustes_kge/kernels/{name}.py" for name in NEED_TRITON]
+KERNELS = sorted(Path(__file__).parent.glob("src/procrustes_kge/kernels/[!_]*.py"))  # these import Triton
+collect_ignore = [] if find_spec("triton") else [str(kernel) for kernel in KERNELS]
 
 
 @pytest.hookimpl(optionalhook=True)
