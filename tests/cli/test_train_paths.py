@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from commands import TINY
-from procrustes_kge.cli import main
+from procrustes_kge.cli import main, terminal
 from procrustes_kge.cli.interrupts import INTERRUPTED
 from procrustes_kge.models.with_paths import WithPaths
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
@@ -100,6 +100,24 @@ def test_killed_while_paths_are_weighed_it_goes_on(procrustes, monkeypatch, caps
     capsys.readouterr()
     procrustes("resume", "runs/ring")
     assert same_run(load_run("runs/ring"), load_run("whole"))
+
+
+@pytest.mark.filterwarnings("always:trained without paths")
+def test_asked_to_stop_while_paths_are_weighed_it_saves_what_was_learned(monkeypatch, capsys):
+    weigh = terminal.with_paths
+
+    def stopped(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return weigh(*arguments)
+
+    monkeypatch.setattr(terminal, "with_paths", stopped)
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "ring.tsv", "--paths", *SMALL])
+    assert ended.value.code == INTERRUPTED
+    said = capsys.readouterr().err
+    assert "trained without paths" in said
+    assert "`procrustes evaluate runs/ring` ranks it" in said
+    assert not isinstance(load_run("runs/ring").model, WithPaths)
 
 
 def same_run(one, other):

@@ -138,13 +138,18 @@ class TerminalWatcher(Watcher):
 
             return learned(graph, settings, show, checkpoints)
 
-    def weigh(self, model: Embedding, graph: Graph, seed: int) -> WithEvidence:
+    def weigh(self, model: Embedding, graph: Graph, seed: int, between: Callable[[], None]) -> WithEvidence:
         """Put paths as evidence beside a model, in most of the time that is left, with a bar."""
         columns = TextColumn("weighing paths"), BarColumn(), MofNCompleteColumn(), TextColumn("relations"), TimeLeft()
         with progress_bar(*columns) as bar:
             task = bar.add_task("", total=len(graph.relations))
             seconds = None if self.ends is None else 0.7 * max(0.0, self.ends - elapsed())
-            return with_paths(model, graph, None, seed, seconds, lambda done, _: bar.update(task, completed=done))
+
+            def show(done: int, _: int) -> None:
+                bar.update(task, completed=done)
+                between()
+
+            return with_paths(model, graph, None, seed, seconds, show)
 
     def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
         """Rank a split, or as much of it as there is time for, with a bar."""

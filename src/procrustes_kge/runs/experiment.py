@@ -3,7 +3,7 @@
 import platform
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -49,9 +49,9 @@ class Watcher:
         """Learn a model."""
         return learned(graph, settings, checkpoints=checkpoints)
 
-    def weigh(self, model: Embedding, graph: Graph, seed: int) -> WithEvidence:
-        """Put paths as evidence beside a model."""
-        return with_paths(model, graph, seed=seed)
+    def weigh(self, model: Embedding, graph: Graph, seed: int, between: Callable[[], None]) -> WithEvidence:
+        """Put paths as evidence beside a model; `between` relations something may be called, which may raise."""
+        return with_paths(model, graph, seed=seed, report=lambda *_: between())
 
     def rank(self, model: Model, graph: Graph, split: str, seconds: float | None = None) -> Evaluation:
         """Rank a split, or as much of it as there is time for."""
@@ -106,7 +106,7 @@ def learned_run(
         if tuned is not None:
             watcher.on_tuned(tuned)
         found = watcher.learn(graph, tuned.settings if tuned else settings, checkpoints)
-        weighed = _weighed(watcher, found, graph) if paths else None
+        weighed = _weighed(watcher, found, graph, checkpoints) if paths else None
     footprint = meter.footprint.after(checkpoints.seconds if checkpoints else 0.0)
     watcher.on_learned(found, footprint)
     if weighed is not None:
@@ -132,10 +132,17 @@ def learned_run(
     return Run(weighed.model if weighed else found.model, graph, found.settings, report)
 
 
-def _weighed(watcher: Watcher, found: Learned[Any], graph: Graph) -> WithEvidence | None:
-    """Return the model with paths, or nothing where memory does not suffice: what was learned is not lost for that."""
+def _weighed(
+    watcher: Watcher, found: Learned[Any], graph: Graph, checkpoints: Checkpoints | None
+) -> WithEvidence | None:
+    """Return the model with paths; nothing where memory does not suffice, or it is asked to stop: no model is lost."""
+
+    def stop_if_asked() -> None:
+        if checkpoints is not None and checkpoints.stopping:
+            raise InputError("asked to stop while paths were weighed")
+
     try:
-        return watcher.weigh(found.model, graph, found.settings.seed)
+        return watcher.weigh(found.model, graph, found.settings.seed, stop_if_asked)
     except InputError as error:
         warnings.warn(f"trained without paths: {error}", RuntimeWarning, stacklevel=3)
         return None
