@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from procrustes_kge.training.restoring import restore_relations as restore_relations
     from procrustes_kge.training.supervised import train as train
     from procrustes_kge.training.supervised_settings import TrainSettings as TrainSettings
-    from procrustes_kge.training.tuning import Tuned as Tuned, tune as tune
+    from procrustes_kge.training.tuned import Tuned as Tuned
+    from procrustes_kge.training.tuning import tune as tune
 
 _PUBLIC = {
     "errors": "DivergedError InputError",
@@ -46,7 +47,8 @@ _PUBLIC = {
     "training.restoring": "restore_relations",
     "training.supervised": "train",
     "training.supervised_settings": "TrainSettings",
-    "training.tuning": "Tuned tune",
+    "training.tuned": "Tuned",
+    "training.tuning": "tune",
 }
 _HOMES = {name: home for home, names in _PUBLIC.items() for name in names.split()}
 __all__ = ["__version__", *_HOMES]  # noqa: PLE0604

@@ -19,7 +19,8 @@ from procrustes_kge.training.levels import Level, possible, usual, whole, work
 from procrustes_kge.training.spaces import space_of
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import ENOUGH, FEWEST, MOST_ASIDE, Judge, Trial
-from procrustes_kge.training.tuning import Search, Tuning, tune
+from procrustes_kge.training.tuned import Tuning
+from procrustes_kge.training.tuning import Search, tune
 from toys import random_graph
 
 GRAPH = random_graph(entities=30, relations=2, triples=600)

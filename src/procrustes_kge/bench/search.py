@@ -32,7 +32,8 @@ from procrustes_kge.training.recipes import Settings, changed, check_fits, recip
 from procrustes_kge.training.spaces import around, space_of
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import FEWEST, Judge, Trial, verdict, winner
-from procrustes_kge.training.tuning import FINALISTS, RACE, SPARE, Tuned, TuningProgress
+from procrustes_kge.training.tuned import Tuned, TuningProgress
+from procrustes_kge.training.tuning import FINALISTS, RACE, SPARE
 from procrustes_kge.words import counted
 
 FILE = "study.db"

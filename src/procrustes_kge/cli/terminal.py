@@ -35,7 +35,8 @@ from procrustes_kge.training.paths import WithEvidence, with_paths
 from procrustes_kge.training.recipes import Settings, learned
 from procrustes_kge.training.timekeeping import ended_by_the_clock
 from procrustes_kge.training.trainer import Learned, Progress as TrainingProgress
-from procrustes_kge.training.tuning import Search, Tuned, Tuning, TuningProgress
+from procrustes_kge.training.tuned import Tuned, Tuning, TuningProgress
+from procrustes_kge.training.tuning import Search
 from procrustes_kge.validation import spoken
 from procrustes_kge.words import counted, listed
 

@@ -35,7 +35,7 @@ from procrustes_kge.training.recipes import (
 )
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import NO_TIME
-from procrustes_kge.training.tuning import Tuning
+from procrustes_kge.training.tuned import Tuning
 
 A_MINUTE = 60.0  # what the default recipe is fitted to: about as long as people wait
 PATHS_SHARE = 0.4  # of the time, to mine and weigh paths and for what ranking takes longer with them

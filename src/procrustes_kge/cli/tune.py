@@ -26,7 +26,7 @@ from procrustes_kge.system.files import write_json_atomically
 from procrustes_kge.training.budget import parse_time
 from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.recipes import DEFAULT, check_recipe, values_of
-from procrustes_kge.training.tuning import Tuned
+from procrustes_kge.training.tuned import Tuned
 from procrustes_kge.version import __version__
 from procrustes_kge.words import counted
 

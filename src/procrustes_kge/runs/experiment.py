@@ -22,7 +22,8 @@ from procrustes_kge.training.paths import WithEvidence, with_paths
 from procrustes_kge.training.proposals import ANOTHER
 from procrustes_kge.training.recipes import Settings, learned, method_name, values_of
 from procrustes_kge.training.trainer import Learned
-from procrustes_kge.training.tuning import Search, Tuned, Tuning
+from procrustes_kge.training.tuned import Tuned, Tuning
+from procrustes_kge.training.tuning import Search
 from procrustes_kge.version import __version__
 
 Model = Embedding | WithPaths

@@ -29,7 +29,7 @@ from procrustes_kge.system.files import (
 )
 from procrustes_kge.system.sealed import Sealed, seal
 from procrustes_kge.training.recipes import Settings, method_name, settings_of, values_of
-from procrustes_kge.training.tuning import Tuning
+from procrustes_kge.training.tuned import Tuning
 from procrustes_kge.validation import check_entries
 from procrustes_kge.version import __version__
 

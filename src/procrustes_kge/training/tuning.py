@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import Any
+from dataclasses import astuple, replace
 
 import torch
 
@@ -20,7 +19,7 @@ from procrustes_kge.errors import InputError, in_one_line
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores, over_cores
-from procrustes_kge.training.budget import Plan, plan, spoken_time
+from procrustes_kge.training.budget import plan, spoken_time
 from procrustes_kge.training.checkpoints import TUNING, Checkpoints, Facts, Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.levels import Level, Prices, usual, whole, work
@@ -44,69 +43,18 @@ from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import FEWEST, Judge, Trial, verdict, winner
+from procrustes_kge.training.tuned import LEAST, Tuned, Tuning, TuningProgress
 from procrustes_kge.words import counted, unknown
 
 GENERATION = 4  # trials that are proposed together, whatever the machine is
 FINALISTS = 3  # that race what the search started from
-WANTED, LEAST = 16, 4  # trials: a level of trials has room for so many, if any has; with fewer there is no search
+WANTED = 16  # trials: a level of trials has room for so many, if any has
 PATIENCE = 32  # trials without a better one
 SEARCHING, STARVED = 0.75, 0.25  # of the time, at most: where training needs little of it, and where it needs it all
 SPARE = 1.3  # times the seconds that training is expected to take are left to it
 RACING = 0.3  # of the time for trials
 LATE = 3.0  # times as long as expected: then a trial has fewer epochs
 RACE = "race"
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """How long to search, and what may not be changed."""
-
-    kept: tuple[str, ...] = ()  # settings that stay as they are
-    seconds: float | None = None  # for the search, for training after it, and for ranking
-    trials: int | None = None  # in place of a time: the search is then the same on every machine
-    memory: float | None = None  # bytes that training may take
-    enough: bool = False  # search no further: the best of the trials that were kept will do
-
-    def __post_init__(self) -> None:
-        """Refuse a search without an end, or with two."""
-        if (self.seconds is None) == (self.trials is None):
-            raise InputError("a search takes a time or a number of trials, and not both; leave one out")
-        if self.trials is not None and (type(self.trials) is not int or self.trials < LEAST):
-            raise InputError(f"trials {self.trials}, expected a whole number of at least {LEAST}")
-
-    def describe(self) -> str:
-        """Return in words how long the search is."""
-        if self.seconds is None:
-            return f"in {counted(self.trials or 0, 'trial')}"
-        return f"and trained within {spoken_time(self.seconds)}"
-
-
-@dataclass(frozen=True)
-class TuningProgress:
-    """How far a search has come."""
-
-    done: int
-    most: int | None  # trials; None: as many as there is time for
-    best: float | None  # validation MRR
-    left: float | None  # seconds
-
-
-@dataclass(frozen=True)
-class Tuned:
-    """What a search found: settings to train with, the trials that led there, and that in a sentence."""
-
-    settings: Settings
-    trials: tuple[Trial, ...]
-    chosen: Trial | None  # None: what the search started from
-    said: str
-    seconds: float
-    plan: Plan | None = None  # where the settings were fitted to a time, or to a memory
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return what a report says of it."""
-        chosen = self.chosen.changes if self.chosen else {}
-        trials = [each.as_dict() for each in self.trials]
-        return {"said": self.said, "seconds": self.seconds, "chosen": chosen, "trials": trials}
 
 
 def tune(
