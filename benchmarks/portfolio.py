@@ -23,7 +23,7 @@ import ten_graphs
 PORTFOLIO = Path(__file__).parents[1] / "src" / "procrustes_kge" / "training" / "portfolio.toml"
 SIZE = 8
 WORST = 0.2  # regrets count no more than this: one graph must not decide for all
-HEADING = """# What a search tries first, learned by benchmarks/portfolio.py from random trials on ten graphs.
+HEADING = """# What a search tries first, learned by benchmarks/portfolio.py from random trials on {graphs} graphs.
 # The first is the best single default; each further one lowers the regret of the best so far most, over all graphs.
 """
 
@@ -102,7 +102,7 @@ def main() -> None:
             )
             for number in chosen
         ]
-        PORTFOLIO.write_text(HEADING + "\n".join(entries) + "\n", encoding="utf-8")
+        PORTFOLIO.write_text(HEADING.format(graphs=len(graphs)) + "\n".join(entries) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

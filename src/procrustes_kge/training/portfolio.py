@@ -1,4 +1,4 @@
-"""Settings that a search tries first: learned from random trials on ten graphs, and kept in `portfolio.toml`."""
+"""Settings that a search tries first: learned from random trials on several graphs, and kept in `portfolio.toml`."""
 
 from __future__ import annotations
 
