@@ -58,9 +58,8 @@ def test_what_is_planted_is_found(plant):
 
 def test_a_margin_of_the_noise_keeps_noise_from_winning(plant, monkeypatch):
     plant(noise=0.3, worth=0.0)
-    monkeypatch.setattr(
-        trials, "MARGIN", 4.0
-    )  # more than the best of twenty draws; the usual one lets through what does no harm
+    # More than the best of twenty draws; the usual margin lets noise through, which does no harm on average.
+    monkeypatch.setattr(trials, "MARGIN", 4.0)
     assert all(tune(GRAPH, replace(BASE, seed=seed), trials=20).chosen is None for seed in range(10))
 
 
