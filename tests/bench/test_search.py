@@ -8,7 +8,6 @@ from contextlib import closing, suppress
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings as drawn, strategies as st
-from sqlalchemy import Engine, event
 
 from laws import refused, slow_but
 from procrustes_kge.bench import search as module
@@ -24,6 +23,8 @@ from procrustes_kge.training.trials import Judge, Trial
 from procrustes_kge.training.tuning import RACE
 from toys import random_graph, rotated_graph
 
+sqlalchemy = pytest.importorskip("sqlalchemy")
+
 GRAPH = rotated_graph()
 FIXED = {"dim": 8, "epochs": 10, "device": "cpu", "workers": 1}
 
@@ -33,9 +34,9 @@ def _no_waiting_for_the_disk():
     def hurry(connection, _):
         connection.execute("pragma synchronous = off")
 
-    event.listen(Engine, "connect", hurry)
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", hurry)
     yield
-    event.remove(Engine, "connect", hurry)
+    sqlalchemy.event.remove(sqlalchemy.Engine, "connect", hurry)
 
 
 @pytest.fixture
