@@ -34,9 +34,7 @@ IDEAS: dict[str, dict[str, Any]] = {
     "inverses": {"inverses": True},
     "power 2": {"regulariser_power": 2.0},
     "power 2.25": {"regulariser_power": 2.25},
-    "queries as entities": {"query_regularisation": 1.0},
-    "queries nine times": {"query_regularisation": 9.0},
-    "a third of the regularisation": {"times": {"regularisation": 1 / 3}},
+    "queries three times": {"query_regularisation": 3.0},
     "half of the regularisation": {"times": {"regularisation": 1 / 2}},
     "twice the regularisation": {"times": {"regularisation": 2.0}},
     "segments of 4": {"segment": 4},
@@ -55,6 +53,9 @@ IDEAS: dict[str, dict[str, Any]] = {
     "rotations from positives": {"relations": "positives"},
     "half the rate": {"times": {"learning_rate": 0.5}},
     "60 epochs": {"epochs": 60},
+    "power 2.25, segments of 20": {"regulariser_power": 2.25, "segment": 20},
+    "inverses, no relation prediction": {"inverses": True, "relation_weight": 0.0},
+    "inverses, half of the regularisation": {"inverses": True, "times": {"regularisation": 1 / 2}},
 }
 
 
