@@ -46,11 +46,15 @@ def rule(graph: Graph) -> int:
     return 0 if len(graph.train) < queries else 1  # fewer than two answers to a query
 
 
+def usual(changes: dict[str, Any]) -> dict[str, Any]:
+    """Return a trial's settings in full: what it does not say is as it was in `accurate` before there was a record."""
+    defaults = {name: getattr(ContrastSettings(), name) for name in SPACES[ContrastSettings] if name != "batch"}
+    return {**defaults, **FORMER, **changes}
+
+
 def former(graph: Graph, device: str = "auto", **more: Any) -> ContrastSettings:
     """Return the settings of `accurate` before there was a record: by a rule on the number of answers per query."""
-    usual = {name: getattr(ContrastSettings(), name) for name in SPACES[ContrastSettings] if name != "batch"}
-    values = {**usual, **FORMER, **FORMER_PAIR[rule(graph)], **more}
     settings = recipe("accurate", graph, device)
     if not isinstance(settings, ContrastSettings):
         raise TypeError(settings)
-    return changed(settings, **values)
+    return changed(settings, **{**usual(FORMER_PAIR[rule(graph)]), **more})

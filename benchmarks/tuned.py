@@ -26,7 +26,6 @@ from procrustes_kge.models.ranking import PROTOCOL, figure, rank
 from procrustes_kge.runs.experiment import device_name
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.budget import plan
-from procrustes_kge.training.portfolio import portfolio
 from procrustes_kge.training.recipes import Settings, changed, learned, values_of
 
 ROWS = ("was", "default", "tuned", "reference")
@@ -43,9 +42,7 @@ def settings_of(row: str, graph: Graph, name: str, seed: int, arguments: argpars
     if row == "reference":
         [changes] = best(name, result_files.RESULTS, 1)
         return changed(ten_graphs.former(graph, device, seed=seed), **changes), None
-    own = ten_graphs.former(graph, device, seed=seed)
-    if row == "default":
-        own = changed(own, **portfolio()[0])
+    own = ten_graphs.former(graph, device, seed=seed) if row == "was" else recipe("accurate", graph, device, seed=seed)
     # On a CPU within the same time.
     return plan(graph, own, seconds).settings if choose_device(device).type == "cpu" else own, None
 

@@ -18,7 +18,7 @@ MOST_OF_RELATIONS = 2**28  # multiplications to predict the relation of one pair
 
 @dataclass(frozen=True, kw_only=True)
 class ContrastSettings(Schedule):
-    """Settings of `contrast`, which trains with negatives or mini-batches. They are the recipe `accurate` on a GPU."""
+    """Settings of `contrast`, which trains with negatives or mini-batches. The recipe `accurate` has its own values."""
 
     smaller: ClassVar[str] = "a smaller --dim or more --groups"
     epochs: Annotated[int, "number of epochs; validation may stop earlier"] = 30

@@ -26,6 +26,7 @@ from procrustes_kge.training.contrastive_settings import ContrastSettings, check
 from procrustes_kge.training.full_batch import learn_full_batch
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import run
+from procrustes_kge.training.portfolio import portfolio
 from procrustes_kge.training.supervised import Supervised, check_negatives
 from procrustes_kge.training.supervised_settings import OF_TRAINING, TrainSettings, baseline_settings, option_names
 from procrustes_kge.training.trainer import Learned, Report
@@ -64,18 +65,18 @@ def _batch(size: int, graph: Graph | None) -> int:
 
 
 def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
-    """Return what was best on validation triples, for graphs whose queries have one answer or many."""
+    """Return what was best on validation triples of many graphs, in batches that fit this one."""
     gpu = device.type == "cuda"
     settings = ContrastSettings(groups=4) if gpu else ContrastSettings(dim=400, batch=1024)
+    best = portfolio()[0]
     if graph is None:
-        return settings
+        return replace(settings, **best)
     queries = len(group_by_query(graph.train, len(graph.entities), len(graph.relations)))
-    if len(graph.train) < queries:  # fewer than two answers to a query
-        settings = replace(settings, crowd=0.5, regularisation=0.1)
     steps = 32 if gpu else 64  # an epoch: enough of them to learn, and batches that keep the device busy
-    batch = 2 ** max(8, min(12 if gpu else 11, (queries // steps).bit_length() - 1))
-    few = len(graph.entities) <= 4096
-    return replace(settings, batch=_batch(batch, graph), negatives="all" if gpu or few else 2048)
+    batch = _batch(2 ** max(8, min(12 if gpu else 11, (queries // steps).bit_length() - 1)), graph)
+    if gpu or len(graph.entities) <= 4096:
+        return replace(settings, batch=batch, **best)
+    return replace(settings, batch=batch, negatives=2048, **{**best, "label_smoothing": 0.0})  # which needs all
 
 
 def _published(name: str, graph: Graph | None) -> TrainSettings:
