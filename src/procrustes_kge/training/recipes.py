@@ -76,7 +76,8 @@ def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
     batch = _batch(2 ** max(8, min(12 if gpu else 11, (queries // steps).bit_length() - 1)), graph)
     if gpu or len(graph.entities) <= 4096:
         return replace(settings, batch=batch, **best)
-    return replace(settings, batch=batch, negatives=2048, **{**best, "label_smoothing": 0.0})  # which needs all
+    # Labels are smoothed over all entities alone, and to predict relations takes a CPU longer than it is worth.
+    return replace(settings, batch=batch, negatives=2048, **{**best, "label_smoothing": 0.0, "relation_weight": 0.0})
 
 
 def _published(name: str, graph: Graph | None) -> TrainSettings:
