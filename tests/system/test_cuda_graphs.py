@@ -56,6 +56,7 @@ def gpu(monkeypatch):
     monkeypatch.setattr(torch.cuda, "stream", lambda _: nullcontext())
     monkeypatch.setattr(torch.cuda, "get_sync_debug_mode", lambda: gpu.mode)
     monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", lambda mode: setattr(gpu, "mode", mode))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(cuda_graphs, "_Recording", Recording)
     return gpu
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import astuple, replace
+from typing import Any
 
 import torch
 
@@ -50,7 +51,7 @@ GENERATION = 4  # trials that are proposed together, whatever the machine is
 FINALISTS = 3  # that race what the search started from
 WANTED = 16  # trials: a level of trials has room for so many, if any has
 PATIENCE = 32  # trials without a better one
-SEARCHING, STARVED = 0.75, 0.25  # of the time, at most: where training needs little of it, and where it needs it all
+SEARCHING, STARVED = 0.75, 0.4  # of the time, at most: where training needs little of it, and where it needs it all
 SPARE = 1.3  # times the seconds that training is expected to take are left to it
 RACING = 0.3  # of the time for trials
 LATE = 3.0  # times as long as expected: then a trial has fewer epochs
@@ -76,6 +77,13 @@ def tune(
     return Search(graph, settings or recipe(DEFAULT, graph), wanted, report, checkpoints).run()
 
 
+def others(base: ContrastSettings, graph: Graph) -> list[dict[str, Any]]:
+    """Return the portfolio, without its first settings where a search starts from those, as they fit the device."""
+    first, *more = portfolio()
+    usual = recipe(DEFAULT, graph, base.device)
+    return more if all(getattr(base, name) == getattr(usual, name) for name in first) else [first, *more]
+
+
 class Search:
     """A search: what it may try, how long, and how far it has come."""
 
@@ -99,8 +107,8 @@ class Search:
         on_a_cpu = choose_device(base.device).type == "cpu"
         self.workers = (base.workers or cores()) if on_a_cpu else 1  # trials at once, with a thread each
         self.threads = 1 if on_a_cpu else 0
-        self.trials_end, self.race_ends, self.pace = float("inf"), float("inf"), 0.0
-        first = [*portfolio(), {ANOTHER: FASTEST}] if isinstance(base, ContrastSettings) else []
+        self.trials_end, self.race_ends, self.pace, self.races = float("inf"), float("inf"), 0.0, True
+        first = [*others(base, graph), {ANOTHER: FASTEST}] if isinstance(base, ContrastSettings) else []
         self.proposals = Proposals(base, space_of(base), tuning.kept, first, self.settings_of)
 
     def settings_of(self, changes: Changes) -> Settings:
@@ -171,13 +179,15 @@ class Search:
         share = min(SEARCHING, max(STARVED, 1 - training / self.seconds)) * self.seconds
         left = share - self.now()
         for_trials, cheapest = (1 - RACING) * left, self.prices.levels[-1:]
-        # Where there is no time for many trials, the more of them the better.
-        level = self.prices.dearest(for_trials, WANTED) or self.prices.dearest(for_trials, LEAST, cheapest)
+        # Where there is no time for many trials, the more of them the better; if there is none for a race, all of it.
+        level = self.prices.dearest(for_trials, WANTED) or self.prices.dearest(left, LEAST + 1 + FINALISTS, cheapest)
+        self.races = level is not None
+        level = level or self.prices.dearest(left, LEAST, cheapest)
         if level is None and not self.trials:
             dear = spoken_time(self.prices.of(cheapest[0]))
             return f"not tuned: a short trial takes about {dear}, and there is no time for {LEAST}"
         self.level = level if level and not self.trials else self.level
-        self.trials_end, self.race_ends = share - RACING * left, share
+        self.trials_end, self.race_ends = share - self.races * RACING * left, share
         self.pace = self.prices.of(self.level)
         return ""
 
@@ -213,7 +223,7 @@ class Search:
         """Try the best again beside what the search started from: longer, from another seed, on another split."""
         best = sorted((each for each in self.trials if each.valid_mrr), key=lambda each: -each.score)[:FINALISTS]
         racing = [{}, *(each.changes for each in best if each.changes)]
-        if not self.racers or len(racing) == 1:
+        if not (self.races and self.racers) or len(racing) == 1:
             return []
         level = whole(self.base)
         if self.seconds is not None:
