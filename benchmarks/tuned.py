@@ -27,6 +27,7 @@ from procrustes_kge.runs.experiment import device_name
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.budget import plan
 from procrustes_kge.training.recipes import Settings, changed, learned, values_of
+from procrustes_kge.training.supervised_settings import TrainSettings
 
 ROWS = ("was", "default", "tuned", "reference")
 MOST_RANKED = 20_000  # triples of a split
@@ -43,6 +44,8 @@ def settings_of(row: str, graph: Graph, name: str, seed: int, arguments: argpars
         [changes] = best(name, result_files.RESULTS, 1)
         return changed(ten_graphs.former(graph, device, seed=seed), **changes), None
     own = ten_graphs.former(graph, device, seed=seed) if row == "was" else recipe("accurate", graph, device, seed=seed)
+    if isinstance(own, TrainSettings):
+        raise TypeError(own)
     # On a CPU within the same time.
     return plan(graph, own, seconds).settings if choose_device(device).type == "cpu" else own, None
 

@@ -17,6 +17,7 @@ from procrustes_kge.training import budget
 from procrustes_kge.training.budget import (
     AIM,
     FEWEST,
+    FEWEST_OF_GROUPS,
     PROGRAM,
     RANKING,
     SHORTEST,
@@ -70,7 +71,16 @@ def planned(graph, settings, seconds=None, memory=None, pace=1e-3, keep=(), **co
 def fewest_epochs(graph, settings):
     """Return how many epochs at least are worth training."""
     usual = usual_epochs(graph, settings)
-    return usual if usual < settings.epochs else math.ceil(FEWEST * settings.epochs)
+    groups = getattr(settings, "groups", 1)
+    many = groups > 1 and settings.dim // groups * (groups - 1) >= SHORTEST[ContrastSettings]
+    share = FEWEST_OF_GROUPS if many else FEWEST
+    return usual if usual < settings.epochs else math.ceil(share * settings.epochs)
+
+
+def shortened(settings, made):
+    """Return settings with the vectors and the groups of others."""
+    groups = {"groups": made.groups} if isinstance(settings, ContrastSettings) else {}
+    return replace(settings, dim=made.dim, **groups)
 
 
 def least(settings, dim=None):
@@ -245,16 +255,16 @@ def test_a_plan_keeps_its_time_or_is_the_smallest_that_is_worth_training(method,
     shortest = min(dim, SHORTEST[type(settings)])
     if made.seconds > AIM * seconds:
         assert made.settings.dim == shortest
-        assert usual_epochs(graph, made.settings) == fewest_epochs(graph, changed(settings, dim=shortest))
-    assert fewest_epochs(graph, changed(settings, dim=made.settings.dim)) <= made.settings.epochs <= epochs
+        assert usual_epochs(graph, made.settings) == fewest_epochs(graph, shortened(settings, made.settings))
+    assert fewest_epochs(graph, shortened(settings, made.settings)) <= made.settings.epochs <= epochs
     assert shortest <= made.settings.dim <= dim
-    assert made.settings == changed(settings, dim=made.settings.dim, epochs=made.settings.epochs)
+    assert made.settings == replace(shortened(settings, made.settings), epochs=made.settings.epochs)
 
 
 @every_method
 def test_fewer_epochs_are_tried_before_shorter_vectors(method):
     settings = replace(EVERY[method], epochs=100, patience=0)
-    fewest = math.ceil(FEWEST * 100)
+    fewest = fewest_epochs(rotated_graph(), settings)
     each, saving = 1e-3 * settings.dim, planned(rotated_graph(), settings).saving
     enough = planned(rotated_graph(), settings, seconds=(fewest * each + saving + 1e-6) / AIM).settings
     assert (enough.dim, enough.epochs) == (settings.dim, fewest)
@@ -272,6 +282,17 @@ def test_more_time_never_gives_shorter_vectors(method):
     assert dims == sorted(dims)
     assert (dims[0], dims[-1]) == (SHORTEST[type(settings)], DIM)
     assert plans[-1] == settings
+
+
+def test_groups_are_dropped_before_epochs_are_few():
+    settings = replace(ContrastSettings(device="cpu"), dim=2000, groups=4, epochs=30)
+    for share, groups, epochs in ((1, 4, 30), (0.7, 4, 21), (0.6, 3, 24), (0.35, 2, 21), (0.25, 1, 30), (0.1, 1, 12)):
+        plenty = 1.001 * share * 30 * 1e-3 * settings.dim + planned(rotated_graph(), settings).saving
+        made = planned(rotated_graph(), settings, seconds=plenty / AIM).settings
+        assert (made.groups, made.dim // made.groups) == (groups, 500)
+        assert abs(made.epochs - epochs) <= 2
+    kept = planned(rotated_graph(), settings, seconds=20, keep=("dim",)).settings
+    assert (kept.dim, kept.groups) == (2000, 4)
 
 
 @pytest.mark.parametrize("segment", [100, 120, 200, 400])

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, strategies as st
+from hypothesis import given
 
 from laws import refused
 from procrustes_kge.graphs.graph import Graph, Vocabulary
-from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.bilinear import DistMult
 from procrustes_kge.training.baseline_recipes import PUBLISHED
@@ -19,6 +18,7 @@ from procrustes_kge.training.contrastive import Contrastive, contrast
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch import fit
 from procrustes_kge.training.full_batch_settings import FitSettings
+from procrustes_kge.training.portfolio import portfolio
 from procrustes_kge.training.recipes import (
     DEFAULT,
     METHODS,
@@ -33,7 +33,7 @@ from procrustes_kge.training.recipes import (
 )
 from procrustes_kge.training.supervised import train
 from procrustes_kge.training.supervised_settings import TrainSettings, baseline_settings
-from toys import as_large_as, builds, random_graph, random_graphs, rotated_graph, same
+from toys import as_large_as, random_graph, random_graphs, rotated_graph, same
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 RECIPES = [*OWN, *baseline_recipes()]
@@ -54,20 +54,6 @@ def large_graph(entities, relations, triples, seed=0):
         rows,
         *(torch.empty(0, 3, dtype=torch.int64),) * 2,
     )
-
-
-def complete_graph(heads, tails):
-    """Return a graph in which every head has every tail."""
-    rows = torch.cartesian_prod(torch.arange(heads), torch.arange(1), heads + torch.arange(tails))
-    names = Vocabulary(map(str, range(heads + tails)), "entity")
-    return Graph("complete", names, Vocabulary(["r"], "relation"), rows, *(torch.empty(0, 3, dtype=torch.int64),) * 2)
-
-
-def answers_to_a_query(graph):
-    """Return how many answers a query has on average, counted plainly."""
-    queries = {(relation, "tail", head) for head, relation, _ in graph.train.tolist()}
-    queries |= {(relation, "head", tail) for _, relation, tail in graph.train.tolist()}
-    return 2 * len(graph.train) / len(queries)
 
 
 LARGE = large_graph(6000, 150, 40_000)
@@ -208,23 +194,19 @@ def test_accurate_contrasts_with_all_entities_where_that_can_be_afforded(device)
     assert few.dim == many.dim == (2000 if device == GPU else 400)
 
 
-@given(random_graphs(most_entities=12, most_triples=200))
-def test_accurate_weighs_crowds_down_where_queries_have_few_answers(graph):
-    settings = recipe("accurate", graph, "cpu")
-    assert settings.crowd == (0.5 if answers_to_a_query(graph) < 2 else 1.0)
+@given(random_graphs(most_entities=30, most_triples=300))
+def test_accurate_begins_with_the_best_single_default_on_every_graph(graph):
+    best = portfolio()[0]
+    for device in (CPU, GPU):
+        values = values_of(OWN["accurate"](graph, device))
+        assert {name: values[name] for name in best} == best
 
 
-@given(builds(complete_graph, heads=st.integers(1, 9), tails=st.integers(1, 9)))
-def test_accurate_knows_queries_with_one_answer_from_queries_with_many(graph):
-    few = answers_to_a_query(graph) < 2
-    settings = recipe("accurate", graph, "cpu")
-    assert (settings.crowd == 0.5) == few == (settings.regularisation > ContrastSettings().regularisation)
-    assert recipe("accurate", rotated_graph(), "cpu").crowd == 0.5  # one answer each
-
-
-def test_accurate_tells_the_benchmarks_that_it_was_tuned_for_apart():
-    assert recipe("accurate", read_graph("wordnet-mini"), "cpu").crowd == 0.5
-    assert recipe("accurate", complete_graph(20, 20), "cpu").crowd == 1.0
+def test_accurate_leaves_out_on_a_cpu_what_takes_long_there():
+    graph = large_graph(20_000, 5, 20_000)
+    assert OWN["accurate"](graph, GPU).negatives == "all"
+    settings = OWN["accurate"](graph, CPU)
+    assert (settings.negatives, settings.relation_weight, settings.label_smoothing) == (2048, 0.0, 0.0)
 
 
 @given(random_graphs(most_entities=30, most_triples=300))
@@ -277,9 +259,10 @@ def test_learn_trains_by_the_method_that_settings_belong_to(settings, method):
 def is_learned(name, graph):
     """Tell whether a short training gives a model of the graph's size, with numbers only; no global draws are made."""
     before = torch.get_rng_state()
-    model = learn(graph, replace(recipe(name, graph, "cpu"), dim=20, epochs=3))
+    settings = replace(recipe(name, graph, "cpu"), dim=20, epochs=3)
+    model = learn(graph, settings)
     assert torch.get_rng_state().equal(before)
-    shape = (len(graph.entities), 1, 20)
+    shape = (len(graph.entities), settings.segments, settings.segment)
     return model.vectors.shape == shape and all(bool(table.isfinite().all()) for table in model.tables().values())
 
 

@@ -106,8 +106,8 @@ class _Recording:
             torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local"),
         ):
             self.output = step(*self.inputs)
-        # PyTorch sets the place of the generators for the recording on a stream of its own, and waits for nothing: on a
-        # busy GPU that would come after the place is set for the first replay, which would draw the first numbers again.
+        # PyTorch sets the place of the generators for the recording on a stream of its own, and waits for nothing. On a
+        # busy GPU that would come after the place is set for the first replay, which would draw again what was drawn.
         torch.cuda.synchronize()
 
     def __call__(self, *tensors: Tensor) -> Tensor:

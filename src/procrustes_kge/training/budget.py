@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import TypeGuard
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
@@ -28,6 +29,7 @@ from procrustes_kge.words import counted
 # Numbers in a vector: with fewer, more epochs gain less than they cost. Full batch still learns something with 40.
 SHORTEST: dict[type[OwnSettings], int] = {ContrastSettings: 100, FitSettings: 40}
 FEWEST = 1 / 3  # of a recipe's epochs: with fewer, vectors are made shorter instead
+FEWEST_OF_GROUPS = 2 / 3  # where there are several groups: with fewer epochs, one group less is better
 AIM = 0.9  # of the time asked for: machines are not always as fast as when they were timed
 RANKING = 0.15  # of the time, at most, for ranking; a sample of the triples tells enough
 MEASURING = 0.01  # of the time, for each thing that is timed
@@ -140,10 +142,10 @@ def plan(
         costs = measured(graph, settings, patience)
         return _planned(graph, settings, costs, usual_epochs(graph, settings))
     aim = AIM * seconds
-    for tried, costs in _shorter_and_shorter(graph, settings, aim, patience, "dim" not in keep):
+    for tried, costs in _shorter_and_shorter(graph, settings, aim, patience, keep):
         most = usual_epochs(graph, tried)
         # Where validation chooses the epochs, fewer would spare nothing.
-        fewest = most if "epochs" in keep or most < tried.epochs else ceil(FEWEST * tried.epochs)
+        fewest = most if "epochs" in keep or most < tried.epochs else ceil(_fewest(tried, keep) * tried.epochs)
         for epochs in range(most, fewest - 1, -1):
             fewer = tried if epochs == most else replace(tried, epochs=epochs)
             made = _planned(graph, fewer, costs, epochs, RANKING * seconds)
@@ -153,16 +155,15 @@ def plan(
 
 
 def _shorter_and_shorter(
-    graph: Graph, settings: OwnSettings, aim: float, patience: float, may_shorten: bool
+    graph: Graph, settings: OwnSettings, aim: float, patience: float, keep: Collection[str]
 ) -> Iterator[tuple[OwnSettings, Costs]]:
     """Yield settings with shorter and shorter vectors, and their costs.
 
     The shortest are timed, and the longest that may take no longer than `aim`: costs grow in a straight line.
     """
-    dims = _shorter_dims(settings) if may_shorten else [settings.dim]
-    *longer, least = [changed(settings, dim=dim) for dim in dims]
+    *longer, least = _shorter(settings, keep)
     low = measured(graph, least, patience)
-    usual = low.learning(graph, least, ceil(FEWEST * least.epochs))
+    usual = low.learning(graph, least, ceil(_fewest(least, keep) * least.epochs))
     # Perhaps all costs grow with the vectors, perhaps a half of them: longer ones than these cannot fit.
     longer = [each for each in longer if usual / 2 * (1 + each.dim / least.dim) <= aim]
     if longer:
@@ -172,13 +173,31 @@ def _shorter_and_shorter(
     yield least, low
 
 
-def _shorter_dims(settings: OwnSettings) -> list[int]:
-    """Return lengths of vectors from the settings' own down to the shortest, each about three quarters of the last."""
-    least = min(settings.segments, ceil(SHORTEST[type(settings)] / settings.segment))
-    segments = [settings.segments]
-    while segments[-1] > least:
-        segments.append(max(least, segments[-1] * 3 // 4))
-    return [many * settings.segment for many in segments]
+def _shorter(settings: OwnSettings, keep: Collection[str]) -> list[OwnSettings]:
+    """Return the settings with shorter and shorter vectors: of fewer groups, then each about three quarters as long."""
+    if "dim" in keep:
+        return [settings]
+    found: list[OwnSettings] = [settings]
+    while _may_drop_a_group(last := found[-1], keep):
+        found.append(replace(last, dim=last.dim // last.groups * (last.groups - 1), groups=last.groups - 1))
+    last = found[-1]
+    least = min(last.segments, ceil(SHORTEST[type(last)] / last.segment))
+    segments = last.segments
+    while segments > least:
+        segments = max(least, segments * 3 // 4)
+        found.append(changed(last, dim=segments * last.segment))
+    return found
+
+
+def _may_drop_a_group(settings: OwnSettings, keep: Collection[str]) -> TypeGuard[ContrastSettings]:
+    if not isinstance(settings, ContrastSettings) or {"dim", "groups"} & {*keep}:
+        return False
+    return settings.dim // settings.groups * (settings.groups - 1) >= SHORTEST[ContrastSettings]
+
+
+def _fewest(settings: OwnSettings, keep: Collection[str]) -> float:
+    """Return which share of the epochs is the least, before vectors are made shorter."""
+    return FEWEST_OF_GROUPS if _may_drop_a_group(settings, keep) else FEWEST
 
 
 def _planned(graph: Graph, settings: OwnSettings, costs: Costs, epochs: int, most_ranking: float | None = None) -> Plan:

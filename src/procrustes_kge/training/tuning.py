@@ -51,10 +51,11 @@ GENERATION = 4  # trials that are proposed together, whatever the machine is
 FINALISTS = 3  # that race what the search started from
 WANTED = 16  # trials: a level of trials has room for so many, if any has
 PATIENCE = 32  # trials without a better one
-SEARCHING, STARVED = 0.75, 0.4  # of the time, at most: where training needs little of it, and where it needs it all
-SPARE = 1.3  # times the seconds that training is expected to take are left to it
+SEARCHING, STARVED = 0.6, 0.4  # of the time, at most: where training needs little of it, and where it needs it all
+SPARE = 2.0  # times the seconds that training is expected to take are left to it: what wins may be dearer
 RACING = 0.3  # of the time for trials
 LATE = 3.0  # times as long as expected: then a trial has fewer epochs
+LOADING = 0.1  # of the time may go on what a trial needs for the first time, such as kernels, before it is late
 RACE = "race"
 
 
@@ -255,7 +256,7 @@ class Search:
                 takes = self.pace * self.share_of(changes, level)
                 if self.now() + takes > until:
                     return None
-                settings = replace(settings, time=LATE * takes)
+                settings = replace(settings, time=LATE * takes + LOADING * self.seconds)
             return self.judge.try_out(settings, changes, stage, watch)
 
         found = list[Trial]()
