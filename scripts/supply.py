@@ -47,7 +47,7 @@ PIN = re.compile(r"^([\w.-]+)==(\S+)$", re.MULTILINE)
 
 # An SPDX expression may be made of these. Their works may be used by works of any licence, given that they are named;
 PERMISSIVE = {"0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD", "BSD-2-Clause", "BSD-3-Clause", "BSL-1.0"}
-PERMISSIVE |= {"CC0-1.0", "ISC", "MIT", "MIT-0", "PSF-2.0", "Public Domain", "Zlib"}
+PERMISSIVE |= {"CC0-1.0", "ISC", "MIT", "MIT-0", "MIT-CMU", "PSF-2.0", "Public Domain", "Zlib"}
 WEAK_COPYLEFT = {"LGPL-2.1-only", "MPL-2.0"}  # changed files of theirs stay under it; we change none and ship none;
 OF_CUDA = {"LicenseRef-NVIDIA-Proprietary", "none stated"}  # and these are accepted of what PyTorch brings for CUDA.
 ACCEPTED, UNKNOWN = PERMISSIVE | WEAK_COPYLEFT, "unknown"
