@@ -24,6 +24,7 @@ VERBS = (
     "resume",
     "evaluate",
     "predict",
+    "calibrate",
     "export",
     "check",
     "data",
