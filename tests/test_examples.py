@@ -175,7 +175,7 @@ def test_commands_that_are_wrong_are_refused():
         "procrustes train graph.tsv --recipe fast --negatives 3",
         "procrustes train graph.tsv --time soon",
         "procrustes train graph.tsv --dim many",
-        "procrustes predict runs/graph --head a",
+        "procrustes predict runs/graph --heads a",
         "make tests",
         "pip install '.[everything]'",
         "python benchmarks/nothing.py",

@@ -121,14 +121,14 @@ class Answers(Sequence[Row], Generic[Row]):
         return polars_frame(self.kind, self._by_column())
 
     def __repr__(self) -> str:
-        lines = ["   ".join(cells).rstrip() for cells in _aligned(self._cells())]
+        lines: list[str] = ["   ".join(cells).rstrip() for cells in _aligned(self._cells())]
         return "\n".join([*lines, *(f"note: {note}" for note in self.notes), *self._left()])
 
     def _repr_html_(self) -> str:
-        head, *rows = self._cells()
-        lines: list[str] = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
-        lines += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows]
-        return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+        head, *body = self._cells()
+        rows = ["".join(f"<th>{escape(cell)}</th>" for cell in head)]
+        rows += ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in body]
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
     def _cells(self) -> list[list[str]]:
         return [self.columns, *([_text(value) for value in record.values()] for record in self.records())]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.facts import Facts
 from procrustes_kge.graphs.vocabulary import SPLITS, Vocabulary
+from procrustes_kge.models.calibration import Calibration
 
 if TYPE_CHECKING:
     from procrustes_kge.graphs.graph import Graph
@@ -29,6 +30,7 @@ SAMPLE = 128  # held-out triples by which scores are made comparable
 STEPS = 30  # of the search for their temperature, which ends far earlier
 
 
+@runtime_checkable
 class Scorer(Protocol):
     """What answers queries: a model in memory, or vectors on a disk."""
 
@@ -48,6 +50,7 @@ class Asked:
     facts: Facts
     scorer: Scorer
     kind: str  # of model
+    calibration: Calibration | None = None
     source: Any = None  # the run folder, where it is one
 
     def __repr__(self) -> str:
@@ -72,6 +75,13 @@ class Asked:
         """Return a direction by the name of its relation, with ⁻¹ where it asks for heads."""
         backwards, relation = divmod(direction, len(self.relations))
         return str(self.relations[relation]) + ("⁻¹" if backwards else "")
+
+    def probabilities(self, scores: Float[np.ndarray, " n"], directions: Any) -> list[float | None]:
+        """Return the probability of each score, of a query in this direction; None where the run has no calibration."""
+        if self.calibration is None:
+            return [None] * len(scores)
+        found: list[float | None] = self.calibration.probability(scores, np.asarray(directions)).tolist()
+        return found
 
     @cached_property
     def temperature(self) -> float:
@@ -122,9 +132,9 @@ def ask(source: Any, graph: Graph | None = None) -> Asked:
     if isinstance(source, str | Path):
         from procrustes_kge.runs.store import load_run
 
-        run = load_run(source)
-        return asked_model(run.model, run.graph, str(source))
+        source = load_run(source)
     model = getattr(source, "model", source)
     if not all(hasattr(model, name) for name in ("encode", "query", "scores")):
         raise InputError(f"got {source!r:.60}, expected a run folder, a run or a model; `load_run` reads a run folder")
-    return asked_model(model, graph or getattr(source, "graph", None), getattr(source, "folder", None))
+    kept = {name: getattr(source, name, None) for name in ("calibration", "folder")}
+    return asked_model(model, graph or getattr(source, "graph", None), **kept)

@@ -98,6 +98,13 @@ def spelled_path(asked: Asked, path: Sequence[int]) -> str:
     return ", ".join(map(asked.spelled, path))
 
 
+def spelled(asked: Asked, triple: Triple) -> str:
+    """Return a triple by its names, with ? for what is asked for."""
+    head, path, tail = triple.given
+    names = ("?" if row is None else str(asked.entities[row]) for row in (head, tail))
+    return f"   {'?' if path is None else spelled_path(asked, path)}   ".join(names)
+
+
 def query_of(asked: Asked, triple: Triple) -> tuple[int, tuple[int, ...]]:
     """Return the entity that is asked about, and the directions that lead from it to the answer."""
     assert triple.path is not None

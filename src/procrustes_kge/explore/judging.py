@@ -11,7 +11,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.explore import soft
 from procrustes_kge.explore.answers import Answers, Judgement
 from procrustes_kge.explore.asked import Asked, ask
-from procrustes_kge.explore.asking import Name, Triple, spelled_path, triple_of
+from procrustes_kge.explore.asking import Name, Triple, spelled, spelled_path, triple_of
 from procrustes_kge.explore.questions import Found, Numbered, Questions, asked_in_turn
 from procrustes_kge.models.highest import NOT_NUMBERS
 
@@ -51,7 +51,7 @@ class Place(NamedTuple):
     known: str | None
 
 
-def judgements(asked: Asked, triples: Iterable[Numbered[Triple]]) -> Iterator[Found[Judgement]]:
+def judgements(asked: Asked, triples: Iterable[Numbered]) -> Iterator[Found]:
     """Yield the judgement of each triple in turn."""
     for some in asked_in_turn(triples, max(1, asked.per_block // 2)):
         if len(some) > 1:
@@ -70,9 +70,16 @@ def judgements(asked: Asked, triples: Iterable[Numbered[Triple]]) -> Iterator[Fo
                 tails=tails.candidates,
                 head_rank=heads.rank,
                 heads=heads.candidates,
+                probability=_probability(asked, triple, tails.score),
                 known=tails.known,
             )
-            yield Found(number, [row])
+            yield Found(number, spelled(asked, triple), [row])
+
+
+def _probability(asked: Asked, triple: Triple, score: float) -> float | None:
+    """Return the probability of a triple, where it is one: several relations make none."""
+    (first, *more) = triple.path or (0,)
+    return None if more else asked.probabilities(np.array([score]), [first])[0]
 
 
 def _places(asked: Asked, triples: Sequence[Triple]) -> Iterator[tuple[Place, Place]]:
@@ -89,9 +96,8 @@ def _places(asked: Asked, triples: Sequence[Triple]) -> Iterator[tuple[Place, Pl
             if len(path) == 1:
                 ways.append(_place(next(scores), answer, asked.facts.answers(entity, path[0])))
             else:
-                with np.errstate(divide="ignore"):
-                    logs = np.log(soft.along(asked, entity, path).shares)
-                ways.append(_place(logs, answer, asked.facts.along(entity, path)))
+                scored = soft.logs(soft.along(asked, entity, path).shares)
+                ways.append(_place(scored, answer, asked.facts.along(entity, path)))
         yield ways[0], ways[1]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,17 +26,18 @@ def neighbours(
     """
     asked = ask(source, graph)
     check_count(k)
-
-    def understood(row: Any) -> int:
-        if row[0] is None:
-            raise InputError("no entity is given; name the one whose neighbours are asked for")
-        return row_of(asked.entities, row[0])
-
-    found = Questions.of(questions, (entity,), understood, ("entity",))
+    found = Questions.of(questions, (entity,), lambda row: entity_of_row(asked, row), ("entity",))
     return found.answered(Neighbour, lambda numbered: nearest(asked, numbered, k))
 
 
-def nearest(asked: Asked, entities: Iterable[Numbered[int]], k: int) -> Iterator[Found[Neighbour]]:
+def entity_of_row(asked: Asked, row: Sequence[Any]) -> int:
+    """Return the row of the entity whose neighbours are asked for."""
+    if row[0] is None:
+        raise InputError("no entity is given; name the one whose neighbours are asked for")
+    return row_of(asked.entities, row[0])
+
+
+def nearest(asked: Asked, entities: Iterable[Numbered], k: int) -> Iterator[Found]:
     """Yield the neighbours of each entity in turn."""
     vectors = asked.scorer.vectors()
     lengths = np.linalg.norm(vectors, axis=1)
@@ -49,7 +50,11 @@ def nearest(asked: Asked, entities: Iterable[Numbered[int]], k: int) -> Iterator
         for (number, entity), found in zip(some, similar, strict=True):
             best = [each for each in highest(found, k + 1).tolist() if each != entity][:k]
             ranked = enumerate(best, start=1)
-            yield Found(number, [_row(asked, number, entity, rank, each, found[each]) for rank, each in ranked])
+            yield Found(
+                number,
+                asked.entities[entity],
+                [_row(asked, number, entity, rank, each, found[each]) for rank, each in ranked],
+            )
 
 
 def _row(asked: Asked, number: int, entity: int, rank: int, answer: int, similarity: Any) -> Neighbour:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,22 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.explore import soft
 from procrustes_kge.explore.answers import Answers, Prediction
 from procrustes_kge.explore.asked import Asked, ask
-from procrustes_kge.explore.asking import Name, Triple, query_of, row_of, spelled_path, triple_of, wrong_way_round
+from procrustes_kge.explore.asking import (
+    Name,
+    Triple,
+    query_of,
+    row_of,
+    spelled,
+    spelled_path,
+    triple_of,
+    wrong_way_round,
+)
 from procrustes_kge.explore.questions import Found, Numbered, Questions, asked_in_turn
 from procrustes_kge.models.highest import highest
 from procrustes_kge.words import counted
 
 MANY = 8  # questions, from which on an index of the graph is worth its time
+ANALOGY = ("a", "b", "c")
 UNLIKELY = 10  # of the relation between a and b: b has a place behind this one among its answers
 
 
@@ -64,7 +74,7 @@ def analogy(
     """
     asked = ask(source, graph)
     check_count(k)
-    found = Questions.of(questions, (a, b, c), lambda row: analogy_of_row(asked, row))
+    found = Questions.of(questions, (a, b, c), lambda row: analogy_of_row(asked, row), ANALOGY)
     return found.answered(Prediction, lambda numbered: analogies(asked, numbered, k, known))
 
 
@@ -90,9 +100,7 @@ def analogy_of_row(asked: Asked, row: Sequence[Any]) -> tuple[int, int, int]:
     return a, b, c
 
 
-def predictions(
-    asked: Asked, questions: Iterable[Numbered[Triple]], k: int, known: bool
-) -> Iterator[Found[Prediction]]:
+def predictions(asked: Asked, questions: Iterable[Numbered], k: int, known: bool) -> Iterator[Found]:
     """Yield the answers to each question in turn, and remarks on it."""
     for some in asked_in_turn(questions, asked.per_block):
         if len(some) > MANY:
@@ -101,14 +109,15 @@ def predictions(
         scores = iter(_plain_scores(asked, plain))
         for number, triple in some:
             if triple.path is None:
-                yield Found(number, _relations(asked, number, triple, k, known))
-                continue
-            if len(triple.path) == 1:
-                rows = _entities(asked, number, triple, next(scores), k, known)
+                found, remark = _relations(asked, triple), ""
             else:
-                rows = _along(asked, number, triple, k, known)
-            remark = wrong_way_round(asked, triple)
-            yield Found(number, rows, [remark] if remark else [])
+                alone = len(triple.path) == 1
+                found = _entities(asked, triple, next(scores)) if alone else _along(asked, triple)
+                remark = wrong_way_round(asked, triple)
+            rows = _listed(asked, number, triple, found, k, known)
+            names = asked.relations if triple.path is None else asked.entities
+            left_out = [] if known else [str(names[each]) for each in found.held]
+            yield Found(number, spelled(asked, triple), rows, left_out, [remark] if remark else [])
 
 
 def _plain_scores(asked: Asked, triples: Sequence[Triple]) -> np.ndarray:
@@ -119,88 +128,101 @@ def _plain_scores(asked: Asked, triples: Sequence[Triple]) -> np.ndarray:
     return asked.scorer.scores(entities, directions)
 
 
-def _entities(asked: Asked, number: int, triple: Triple, scores: np.ndarray, k: int, known: bool) -> list[Prediction]:
+@dataclass(frozen=True)
+class Scored:
+    """The scores of all possible answers to a question, and what is known of them."""
+
+    scores: np.ndarray
+    held: dict[int, str]  # answers that the graph holds, each with its split
+    itself: tuple[int, ...] = ()  # what is left out though nothing holds it: the entity that is asked about
+    probabilities: Callable[[list[int]], list[float | None]] = lambda answers: [None] * len(answers)
+    relation: Callable[[int], str] | None = None  # that speaks for an answer, where none is given
+    via: Callable[[int], str | None] = lambda answer: None
+
+
+def _entities(asked: Asked, triple: Triple, scores: np.ndarray) -> Scored:
     """Return the answers to a question with one relation."""
     entity, (direction,) = query_of(asked, triple)
-    held = asked.facts.answers(entity, direction)
-    itself = [] if asked.facts.may_answer_itself(entity, direction) else [entity]
-    return _listed(asked, number, triple, scores, held, itself, k, known)
+    itself = () if asked.facts.may_answer_itself(entity, direction) else (entity,)
+
+    def probabilities(answers: list[int]) -> list[float | None]:
+        return asked.probabilities(scores[answers], direction)
+
+    return Scored(scores, asked.facts.answers(entity, direction), itself, probabilities)
 
 
-def _along(asked: Asked, number: int, triple: Triple, k: int, known: bool) -> list[Prediction]:
+def _along(asked: Asked, triple: Triple) -> Scored:
     """Return the answers to a question with several relations, each with what it is reached through."""
     entity, path = query_of(asked, triple)
     way = soft.along(asked, entity, path)
-    with np.errstate(divide="ignore"):
-        scores = np.log(way.shares)
-    held = asked.facts.along(entity, path)
 
     def via(answer: int) -> str:
         between = [str(asked.entities[each]) for each in way.through(answer)]
         return " → ".join(between if triple.tail is None else reversed(between))
 
-    found = _listed(asked, number, triple, scores, held, [], k, known)
-    rows = [asked.entities.id(row.answer) for row in found]
-    return [replace(row, via=via(place)) for row, place in zip(found, rows, strict=True)]
+    return Scored(soft.logs(way.shares), asked.facts.along(entity, path), via=via)
 
 
-def _relations(asked: Asked, number: int, triple: Triple, k: int, known: bool) -> list[Prediction]:
+def _relations(asked: Asked, triple: Triple) -> Scored:
     """Return the relations that may lead from a head to a tail."""
     assert triple.head is not None
     assert triple.tail is not None
-    scores = soft.pair_shares(asked, triple.head, triple.tail)
-    held = asked.facts.relations_of(triple.head, triple.tail)
-    return _listed(asked, number, triple, scores, held, [], k, known)
+    pair = soft.pair_shares(asked, triple.head, triple.tail)
+
+    def probabilities(answers: list[int]) -> list[float | None]:
+        return asked.probabilities(pair.scores[answers], answers)
+
+    return Scored(pair.logs, asked.facts.relations_of(triple.head, triple.tail), probabilities=probabilities)
 
 
-def _listed(
-    asked: Asked,
-    number: int,
-    triple: Triple,
-    scores: np.ndarray,
-    held: dict[int, str],
-    itself: list[int],
-    k: int,
-    known: bool,
-    relation: Callable[[int], str] | None = None,
-) -> list[Prediction]:
+def _listed(asked: Asked, number: int, triple: Triple, found: Scored, k: int, known: bool) -> list[Prediction]:
     """Return the k best answers by their scores; what is held already is marked, or left out."""
-    left_out = {*itself, *(() if known else held)} - (held.keys() if known else set())
-    best = [each for each in highest(scores, k + len(left_out)).tolist() if each not in left_out][:k]
+    left_out = set(found.itself) - found.held.keys() if known else {*found.itself, *found.held}
+    best = [each for each in highest(found.scores, k + len(left_out)).tolist() if each not in left_out][:k]
     names = asked.relations if triple.path is None else asked.entities
     given = {
         "head": "" if triple.head is None else asked.entities[triple.head],
         "relation": "" if triple.path is None else spelled_path(asked, triple.path),
         "tail": "" if triple.tail is None else asked.entities[triple.tail],
     }
-    found = []
-    for rank, each in enumerate(best, start=1):
-        parts = {**given, triple.wanted: names[each]}
-        if relation is not None:
-            parts["relation"] = relation(each)
-        answer = {"answer": names[each], "label": names.label(each)}
-        found.append(Prediction(number, **parts, rank=rank, **answer, score=float(scores[each]), known=held.get(each)))
-    return found
+    rows = []
+    for rank, (each, probability) in enumerate(zip(best, found.probabilities(best), strict=True), start=1):
+        parts = given | {triple.wanted: names[each]} | ({"relation": found.relation(each)} if found.relation else {})
+        row = Prediction(
+            number,
+            **parts,
+            rank=rank,
+            answer=names[each],
+            label=names.label(each),
+            score=float(found.scores[each]),
+            probability=probability,
+            known=found.held.get(each),
+            via=found.via(each),
+        )
+        rows.append(row)
+    return rows
 
 
-def analogies(
-    asked: Asked, questions: Iterable[Numbered[tuple[int, int, int]]], k: int, known: bool
-) -> Iterator[Found[Prediction]]:
+def analogies(asked: Asked, questions: Iterable[Numbered], k: int, known: bool) -> Iterator[Found]:
     """Yield the answers to each analogy in turn, and remarks on it."""
     for number, (a, b, c) in questions:
         found = soft.analogous(asked, a, b, c)
-        first = int(found.directions[0])
+        directions = found.directions[found.by]
         held = {answer: split for each in found.directions.tolist() for answer, split in _answers(asked, c, each)}
-        itself = [] if asked.facts.may_answer_itself(c, first) else [c]
-        with np.errstate(divide="ignore"):
-            scores = np.log(found.shares)
+        itself = () if asked.facts.may_answer_itself(c, int(found.directions[0])) else (c,)
 
-        def relation(answer: int, found: soft.Analogy = found) -> str:
-            return asked.spelled(int(found.directions[found.by[answer]]))
+        def probabilities(answers: list[int], of: np.ndarray = directions, c: int = c) -> list[float | None]:
+            used, place = np.unique(of[answers], return_inverse=True)
+            return asked.probabilities(asked.scorer.scores(np.full(len(used), c), used)[place, answers], of[answers])
 
-        triple = Triple(c, (first,), None)
-        rows = _listed(asked, number, triple, scores, held, itself, k, known, relation)
-        yield Found(number, rows, _doubts(asked, a, b, found))
+        def relation(answer: int, of: np.ndarray = directions) -> str:
+            return asked.spelled(int(of[answer]))
+
+        scored = Scored(soft.logs(found.shares), held, itself, probabilities, relation)
+        rows = _listed(asked, number, Triple(c, (int(found.directions[0]),), None), scored, k, known)
+        left_out = [] if known else [str(asked.entities[each]) for each in held]
+        names = (str(asked.entities[each]) for each in (a, b, c))
+        yield Found(number, "{} is to {} as {} is to ?".format(*names), rows, left_out, _doubts(asked, a, b, found))
 
 
 def _answers(asked: Asked, entity: int, direction: int) -> Iterable[tuple[int, str]]:

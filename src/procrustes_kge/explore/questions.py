@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.explore.answers import Answers, Refused, Row
@@ -14,33 +14,34 @@ from procrustes_kge.graphs.vocabulary import UnknownNameError
 from procrustes_kge.words import counted
 
 SUGGESTED = 20  # unknown names, for which those that may have been meant are looked for
-Asks = TypeVar("Asks")
 
 
-class Numbered(NamedTuple, Generic[Asks]):
+class Numbered(NamedTuple):
     """A question with its number, or that of its line."""
 
     number: int
-    asks: Asks
+    asks: Any
 
 
-class Found(NamedTuple, Generic[Row]):
-    """The answers to a question, and remarks on it."""
+class Found(NamedTuple):
+    """The answers to a question, in words as it was understood, with known answers that were left out, and remarks."""
 
     number: int
-    rows: Sequence[Row]
+    asked: str
+    rows: Sequence[Any]
+    left_out: Sequence[str] = ()
     remarks: Sequence[str] = ()
 
 
-Answer = Callable[[Iterable[Numbered[Asks]]], Iterable[Found[Row]]]
+Answer = Callable[[Iterable[Numbered]], Iterable[Found]]
 
 
 @dataclass
-class Questions(Generic[Asks]):
+class Questions:
     """Questions in their order; those that cannot be understood are remembered, with the reason."""
 
     rows: Iterable[tuple[int, Sequence[Any] | InputError]]
-    understood: Callable[[Sequence[Any]], Asks]
+    understood: Callable[[Sequence[Any]], Any]
     where: str = ""  # the file or the list that they come from; '' for a single question, whose mistake is an error
     refused: list[Refused] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -51,9 +52,9 @@ class Questions(Generic[Asks]):
         cls,
         many: Any,
         single: Sequence[Any],
-        understood: Callable[[Sequence[Any]], Asks],
+        understood: Callable[[Sequence[Any]], Any],
         roles: Sequence[str] = TRIPLE,
-    ) -> Questions[Asks]:
+    ) -> Questions:
         """Return many questions, or else the single one."""
         if many is None:
             return cls([(1, single)], understood)
@@ -62,7 +63,7 @@ class Questions(Generic[Asks]):
         where, rows = read_rows(many, roles)
         return cls(rows, understood, where)
 
-    def __iter__(self) -> Iterator[Numbered[Asks]]:
+    def __iter__(self) -> Iterator[Numbered]:
         """Yield the questions that can be understood."""
         for number, row in self.rows:
             try:
@@ -91,19 +92,19 @@ class Questions(Generic[Asks]):
         first, bad = self.refused[0], counted(len(self.refused), "question")
         return InputError(f"{self.where}: {bad}, and none can be answered; line {first.question}: {first.reason}")
 
-    def answered(self, kind: type[Row], answer: Answer[Asks, Row]) -> Answers[Row]:
+    def answered(self, kind: type[Row], answer: Answer) -> Answers[Row]:
         """Return the answers to all questions."""
-        rows = [row for found in self.stream(answer) for row in found]
+        rows = [row for found in self.stream(answer) for row in found.rows]
         return Answers(kind, rows, self.notes, self.refused)
 
-    def stream(self, answer: Answer[Asks, Row]) -> Iterator[Sequence[Row]]:
+    def stream(self, answer: Answer) -> Iterator[Found]:
         """Yield the answers to each question in turn, and remember what is remarked on them."""
-        for number, rows, remarks in answer(self):
-            self.notes += [f"line {number}: {remark}" if self.where else remark for remark in remarks]
-            yield rows
+        for found in answer(self):
+            self.notes += [f"line {found.number}: {each}" if self.where else each for each in found.remarks]
+            yield found
 
 
-def asked_in_turn(questions: Iterable[Numbered[Asks]], size: int) -> Iterator[list[Numbered[Asks]]]:
+def asked_in_turn(questions: Iterable[Numbered], size: int) -> Iterator[list[Numbered]]:
     """Yield questions in groups of a size."""
     source = iter(questions)
     while some := list(islice(source, size)):

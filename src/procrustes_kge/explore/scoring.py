@@ -1,6 +1,7 @@
 """Models of PyTorch as numpy sees them: any model that `encode`s, makes `query`s and `scores` them."""
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.explore.asked import Asked, Ids, Scores
 from procrustes_kge.graphs.facts import Facts
 from procrustes_kge.graphs.graph import Graph
+from procrustes_kge.models.calibration import Calibration
 from procrustes_kge.models.predictor import LinkPredictor, facts_of
 from procrustes_kge.system.precision import exact_products
 
@@ -45,7 +47,9 @@ class ModelScorer:
         return vectors
 
 
-def asked_model(model: Any, graph: Graph | None = None, source: Any = None) -> Asked:
+def asked_model(
+    model: Any, graph: Graph | None = None, calibration: Calibration | None = None, folder: Path | None = None
+) -> Asked:
     """Return a model that is asked; names are its own, or else those of the graph."""
     named = model if hasattr(model, "entities") and hasattr(model, "relations") else graph
     if named is None:
@@ -57,4 +61,4 @@ def asked_model(model: Any, graph: Graph | None = None, source: Any = None) -> A
         raise InputError(f"the graph {graph.name} has other names than the model; give the one it was trained on")
     facts = facts_of(graph) if graph else Facts({}, len(named.entities), len(named.relations))
     kind = getattr(model, "kind", type(model).__name__)
-    return Asked(named.entities, named.relations, facts, ModelScorer(model, graph), kind, source)
+    return Asked(named.entities, named.relations, facts, ModelScorer(model, graph), kind, calibration, folder)

@@ -56,6 +56,12 @@ def log_shares(asked: Asked, scores: Scores) -> Scores:
     return found
 
 
+def logs(shares: Shares) -> Shares:
+    """Return the logarithms of shares; that of none is −∞."""
+    with np.errstate(divide="ignore"):
+        return np.log(shares)
+
+
 def led(asked: Asked, entities: Ids, directions: Ids, weights: Shares) -> Led:
     """Return Σ w · p_τ of some queries."""
     shares, most = np.zeros(len(asked.entities)), np.full(len(asked.entities), -1.0)
@@ -96,21 +102,29 @@ def _with_facts(asked: Asked, places: Ids, weights: Shares, direction: int) -> L
     return Led(shares, by)
 
 
-def pair_shares(asked: Asked, head: int, tail: int) -> Float[np.ndarray, " relations"]:
+class Pair(NamedTuple):
+    """How likely each relation is to lead from a head to a tail."""
+
+    logs: Float[np.ndarray, " relations"]
+    scores: Float[np.ndarray, " relations"]  # of the tail, as the answer to (head, r, ?)
+
+
+def pair_shares(asked: Asked, head: int, tail: int) -> Pair:
     """Return log p of each relation for a pair: the mean of log p_τ(tail | head, r) and log p_τ(head | tail, r⁻¹).
 
     Other answers that the graph knows are left out of both: a relation with many answers is not the less likely for it.
     """
     count = len(asked.relations)
     relations = np.arange(count)
-    total = np.zeros(count)
-    for start, end, directions in ((head, tail, relations), (tail, head, relations + count)):
+    total, own = np.zeros(count), np.empty(count, dtype=np.float32)
+    for start, end, directions in ((tail, head, relations + count), (head, tail, relations)):
         for some, scores in asked.scores_of(np.full(count, start), directions):
+            own[some] = scores[:, end]
             for row, direction in zip(scores, directions[some].tolist(), strict=True):
                 others = [each for each in asked.facts.answers(start, direction) if each != end]
                 row[others] = -np.inf
             total[some] += log_shares(asked, scores)[:, end]
-    return total / 2
+    return Pair(total / 2, own)
 
 
 class Analogy(NamedTuple):
@@ -135,7 +149,7 @@ def analogous(asked: Asked, a: int, b: int, c: int) -> Analogy:
         directions = np.array(sorted(known))
         weights = np.full(len(known), 1 / len(known))
     else:
-        logs = 2 * np.concatenate([pair_shares(asked, a, b), pair_shares(asked, b, a)])
+        logs = 2 * np.concatenate([pair_shares(asked, a, b).logs, pair_shares(asked, b, a).logs])
         shares = np.exp(logs - logs.max())
         shares /= shares.sum()
         directions = highest(shares, RELATIONS)
