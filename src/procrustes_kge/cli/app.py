@@ -24,6 +24,7 @@ VERBS = (
     "resume",
     "evaluate",
     "predict",
+    "missing",
     "export",
     "check",
     "data",
