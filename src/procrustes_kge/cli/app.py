@@ -25,6 +25,7 @@ VERBS = (
     "evaluate",
     "predict",
     "missing",
+    "calibrate",
     "export",
     "check",
     "data",
