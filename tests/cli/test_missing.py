@@ -19,6 +19,11 @@ from procrustes_kge.runs.store import load_run
 RELATION = ("--relation", "turn 2")
 
 
+def names_of(found):
+    rows = (each if isinstance(each, dict) else vars(each) for each in found)
+    return [(row["head"], row["relation"], row["tail"]) for row in rows]
+
+
 def ended(*arguments):
     with pytest.raises(SystemExit) as end:
         main([str(argument) for argument in arguments])
@@ -30,7 +35,7 @@ def test_the_best_are_printed_with_what_was_expected_and_what_it_took(planted, p
     lines = procrustes("missing", "runs/planted", *RELATION, "-k", "3").splitlines()
     plan = r"rotated   turn 2: [\d,]+ pairs of entities, at most about 1 s, \d+ MB beside the model"
     assert re.fullmatch(plan, lines[0])
-    expected = missing(model, graph, "turn 2", k=3)
+    expected = missing(model, "turn 2", graph=graph, k=3)
     assert len(lines) == 5
     for number, (line, triple) in enumerate(zip(lines[1:], expected, strict=False), start=1):
         head, tail = (graph.entities.shown(graph.entities.id(name)) for name in (triple.head, triple.tail))
@@ -42,8 +47,10 @@ def test_the_best_are_printed_with_what_was_expected_and_what_it_took(planted, p
 def test_json_has_the_same_triples(planted, procrustes):
     model, graph = planted
     said = json.loads(procrustes("missing", "runs/planted", "-k", "7", "--json"))
-    expected = missing(model, graph, k=7)
-    assert [(row["head"], row["relation"], row["tail"]) for row in said["triples"]] == [each[:3] for each in expected]
+    expected = missing(model, graph=graph, k=7)
+    assert [(row["head"], row["relation"], row["tail"]) for row in said["triples"]] == [
+        (each.head, each.relation, each.tail) for each in expected
+    ]
     assert {"run", "pairs", "seconds", "estimated_seconds"} < said.keys()
 
 
@@ -56,12 +63,14 @@ def test_a_file_has_a_row_for_each_triple(suffix, planted, procrustes):
     if suffix == "parquet":
         rows = pytest.importorskip("polars").read_parquet(out).to_dicts()
     elif suffix == "json":
-        rows = json.loads(Path(out).read_text())["rows"]
+        rows = json.loads(Path(out).read_text())
     else:
         lines = Path(out).read_text().splitlines()
         rows = list(csv.DictReader(lines, delimiter="\t" if suffix == "tsv" else ","))
-    expected = missing(model, graph, k=5, any_kind=True)
-    assert [(row["head"], row["relation"], row["tail"]) for row in rows] == [each[:3] for each in expected]
+    expected = missing(model, graph=graph, k=5, any_kind=True)
+    assert [(row["head"], row["relation"], row["tail"]) for row in rows] == [
+        (each.head, each.relation, each.tail) for each in expected
+    ]
     assert [float(row["score"]) for row in rows] == pytest.approx([each.score for each in expected])
     assert rows[0]["head_label"] == graph.entities.label(graph.entities.id(rows[0]["head"]))
     assert not Path(f"{out}.partial").exists()
@@ -70,7 +79,7 @@ def test_a_file_has_a_row_for_each_triple(suffix, planted, procrustes):
 def test_more_than_there_is_gives_all_there_is(planted, procrustes):
     model, graph = planted
     lines = procrustes("missing", "runs/planted", *RELATION, "-k", "1000000").splitlines()
-    count = len(missing(model, graph, "turn 2", k=10**6))
+    count = len(missing(model, "turn 2", graph=graph, k=10**6))
     assert lines[-1].endswith(f"all {count:,} triples that are not known")
     assert len(lines) == count + 2
 
@@ -145,7 +154,7 @@ MISTAKES = {
     "no k": (["-k", "0"], "-k", "0", "expected a whole number of at least 1"),
     "negative k": (["-k", "-3"], "-k", "-3", "expected a whole number of at least 1"),
     "relation unknown": (["-r", "trun 2"], "unknown relation", "'trun 2'", "Did you mean 'turn 2'?"),
-    "format unknown": (["--out", "x.xlsx"], "x.xlsx", "suffix", "expected .tsv, .csv, .json or .parquet"),
+    "format unknown": (["--out", "x.xlsx"], "x.xlsx", "suffix", "end it with .csv, .tsv, .json or .parquet"),
     "out nowhere": (["--out", "gone/x.tsv"], "gone", "no such folder", "to write x.tsv into"),
     "device unknown": (["--device", "gpu"], "device", "'gpu'", "expected cpu, cuda, cuda:N or auto"),
 }

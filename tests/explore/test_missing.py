@@ -8,13 +8,15 @@ from hypothesis import given, strategies as st
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.explore.kept_search import Kept, fingerprint
-from procrustes_kge.explore.missing import Search, Slots, identity, missing, named, search_for
+from procrustes_kge.explore.missing import Search, Slots, identity, missing, search_for
 from procrustes_kge.explore.pairs import Grid, Pairs
 from procrustes_kge.explore.products import products_of
+from procrustes_kge.graphs.facts import LOOPS
 from procrustes_kge.graphs.known_answers import known_answers
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.trained import TrainedBaseline
-from procrustes_kge.models.predictor import LOOPS
+from procrustes_kge.models.calibration import Calibration
+from procrustes_kge.runs.experiment import Run
 from procrustes_models import close, drawn
 from scorers import tables
 from toys import all_scores, planted_model, random_graph, small_baseline
@@ -106,20 +108,25 @@ def test_what_a_bound_leaves_out_could_not_have_come_in():
     ]
 
 
-def rising(relation, scores):
-    """Return probabilities of scores: another curve for each relation, with steps."""
-    return torch.sigmoid((scores * (relation + 1)).round() / 3 - relation)
+def calibration(relations, steps=4):
+    """Return a calibration in which each relation has another curve, all with steps."""
+    knots, numbers = torch.arange(2 * steps).double().numpy(), 2 * relations
+    evidence = (knots // 2) - 2
+    spreads = 1 + torch.arange(numbers).double().numpy() % 3
+    plain = {"slopes": spreads, "offsets": -spreads, "examples": (spreads * 0).astype("int64")}
+    return Calibration(knots, evidence, spreads / 2, spreads / 2, **plain, prior=0.2, triples=9)
 
 
 @given(tables(), st.integers(1, 40))
 def test_relations_are_merged_by_probability(case, k):
     graph, table = case
+    curve = calibration(len(graph.relations))
 
     def key(relation, score):
-        return float(rising(relation, torch.tensor([score])))
+        return float(curve.probability(score, relation))
 
     expected = by_definition(table, graph, None, k, True, key)
-    assert by_search(table, graph, None, k, True, probability=rising) == expected
+    assert by_search(table, graph, None, k, True, calibration=curve) == expected
 
 
 class Stopping(Kept):
@@ -200,13 +207,13 @@ def test_planted_triples_that_were_taken_out_are_the_first_that_are_missing():
     nothing = graph.train[:0]
     taken = replace(graph, valid=nothing, test=nothing)
     names = {(graph.entities[h], graph.relations[r], graph.entities[t]) for h, r, t in hidden.tolist()}
-    found = missing(model, taken, k=len(hidden), any_kind=True)  # each is the head of a relation once
-    assert {each[:3] for each in found} == names
+    found = missing(model, graph=taken, k=len(hidden), any_kind=True)  # each is the head of a relation once
+    assert {(each.head, each.relation, each.tail) for each in found} == names
 
 
 def test_more_than_there_is_gives_all_there_is():
     model, graph = drawn()
-    found = missing(model, graph, graph.relations[0], k=10**9)
+    found = missing(model, graph.relations[0], graph=graph, k=10**9)
     assert len(found) == len(by_definition(model, graph, [0]))
 
 
@@ -234,26 +241,31 @@ def test_a_plan_counts_all_pairs_and_bounds_the_memory():
 def test_a_k_that_is_none_is_refused(k, unchecked):
     model, graph = drawn()
     with pytest.raises(InputError, match="expected a whole number of at least 1"):
-        missing(model, graph, k=k)
+        missing(model, graph=graph, k=k)
 
 
 def test_scores_that_are_no_numbers_are_refused():
     model, graph = drawn()
     broken = replace(model, vectors=model.vectors * float("nan"))
     with pytest.raises(InputError, match="not finite"):
-        missing(broken, graph)
+        missing(broken, graph=graph)
 
 
 def test_a_relation_without_training_triples_is_explained():
     model, graph = drawn()
     kept = graph.train[graph.train[:, 1] != 2]
     with pytest.raises(InputError, match="add --any"):
-        missing(model, replace(graph, train=kept), graph.relations[2])
+        missing(model, graph.relations[2], graph=replace(graph, train=kept))
 
 
-def test_answers_have_names_and_probabilities_where_there_are_any():
+def test_answers_have_names_labels_and_probabilities_where_there_are_any():
     model, graph = planted_model()
-    search = search_for(model, graph, graph.relations[1], k=3, probability=lambda _, scores: scores.sigmoid())
-    for triple in named(search.run(), graph, probable=True):
-        assert triple.relation == graph.relations[1]
-        assert triple.probability == pytest.approx(1 / (1 + 2.718281828**-triple.score), rel=1e-5)
+    assert missing(model, graph=graph, k=1)[0].probability is None
+    curve = calibration(len(graph.relations))
+    run = Run(model, graph, None, {}, calibration=curve)
+    found = missing(run, graph.relations[1], k=3)
+    assert [each.rank for each in found] == [1, 2, 3]
+    for each in found:
+        assert each.relation == graph.relations[1]
+        assert each.head_label == graph.entities.label(graph.entities.id(each.head))
+        assert each.probability == pytest.approx(float(curve.probability(each.score, 1)))

@@ -3,7 +3,7 @@
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.progress import BarColumn, TaskProgressColumn, TextColumn
@@ -12,9 +12,10 @@ from procrustes_kge.cli import interrupts
 from procrustes_kge.cli.app import Device, Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import TimeLeft, print_json, progress_bar, say_unless
 from procrustes_kge.errors import InputError
+from procrustes_kge.explore.answers import MissingTriple
 from procrustes_kge.explore.kept_search import SUFFIX, Kept
-from procrustes_kge.explore.listing import check_listing, write_listing
-from procrustes_kge.explore.missing import MissingTriple, Plan, Search, identity, named, search_for
+from procrustes_kge.explore.missing import Plan, Search, identity, named, search_for
+from procrustes_kge.explore.writing import as_records, check_target, write_answers
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.runs.store import load_run
 from procrustes_kge.system.devices import choose_device
@@ -37,6 +38,7 @@ def missing(
     count: Annotated[int, typer.Option("-k", "--count", help="How many triples to find.")] = 100,
     any_kind: Annotated[bool, typer.Option("--any", help="Keep entities never seen beside the relation.")] = False,
     out: Annotated[Path | None, typer.Option(help="A .tsv, .csv, .json or .parquet file to write.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that this did not write.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where this search was stopped.")] = False,
     device: Device = "cpu",
     as_json: Json = False,
@@ -54,10 +56,10 @@ def missing(
     if count < 1:
         raise InputError(f"-k {count}, expected a whole number of at least 1")
     if out is not None:
-        check_listing(out)
+        check_target(out, force)
     say, opened = say_unless(as_json), load_run(run)
     model = opened.model if device == "cpu" else opened.model.to(choose_device(device))
-    search = search_for(model, opened.graph, relation, count, any_kind)
+    search = search_for(model, opened.graph, relation, count, any_kind, opened.calibration)
     graph: Graph = search.graph
     place = (out or run.resolve()).with_name(f"{(out or run.resolve()).name}{'' if out else '.missing'}{SUFFIX}")
     kept = Kept(place, identity(search, model))
@@ -67,21 +69,24 @@ def missing(
     started = time.perf_counter()
     _searched(search, kept)
     seconds = time.perf_counter() - started
-    found = named(search.place.best, graph)
+    found = named(search.place.best, search)
     if out is not None:
-        write_listing(out, *_columns(found, graph))
+        write_answers(out, MissingTriple, found, force)
     kept.remove()
     if as_json:
         about = {"run": str(run), "pairs": plan.pairs, "estimated_seconds": plan.seconds, "seconds": seconds}
-        columns, rows = _columns(found, graph)
-        print_json({**about, "triples": [dict(zip(columns, row, strict=True)) for row in rows]})
+        print_json({**about, "triples": as_records(found)})
         return
-    for number, triple in enumerate([] if out else found, start=1):
-        head, tail = (graph.entities.shown(graph.entities.id(name)) for name in (triple.head, triple.tail))
-        print(f"{number:>3}  {triple.score:8.3f}   {head}   {triple.relation}   {tail}")
-    fewer = f"all {counted(len(found), 'triple')} that are not known" if len(found) < count else ""
-    place_of = f"{fewer or counted(len(found), 'triple')} in {out}" if out else fewer
-    say(f"searched in {seconds:.1f} s, estimated {plan.seconds:.1f} s{f'   {place_of}' if place_of else ''}")
+    for each in () if out else found:
+        head, tail = (graph.entities.shown(graph.entities.id(name)) for name in (each.head, each.tail))
+        sure = "" if each.probability is None else f"{each.probability:6.3f}"
+        print(f"{each.rank:>3}  {each.score:8.3f}{sure}   {head}   {each.relation}   {tail}")
+    said = [f"searched in {seconds:.1f} s, estimated {plan.seconds:.1f} s"]
+    if len(found) < count:
+        said.append(f"all {counted(len(found), 'triple')} that are not known")
+    if out:
+        said.append(f"{counted(len(found), 'triple')} in {out}")
+    say("   ".join(said))
 
 
 def _check_place(kept: Kept, count: int, resume: bool) -> None:
@@ -130,12 +135,3 @@ def _searched(search: Search, kept: Kept) -> None:
 def _tell(kept: Kept) -> None:
     there = f"{kept.folder} holds what was found; the same command with --resume goes on"
     print(there if kept.folder.exists() else "nothing is kept of this search", file=sys.stderr)
-
-
-def _columns(found: list[MissingTriple], graph: Graph) -> tuple[list[str], list[list[Any]]]:
-    """Return names of columns, and rows: the names of a triple and its score, with labels where there are any."""
-    labels, entities = bool(graph.entities.labels), graph.entities
-    columns = ["head", "relation", "tail", "score", *(["head_label", "tail_label"] if labels else [])]
-    ids = [(entities.id(each.head), entities.id(each.tail)) for each in found] if labels else []
-    more = [[entities.label(head), entities.label(tail)] for head, tail in ids] if labels else [[]] * len(found)
-    return columns, [[*each[:4], *extra] for each, extra in zip(found, more, strict=True)]

@@ -13,7 +13,7 @@ from torch import Tensor
 class Best:
     """At most k triples, in the order of (−key, −score, relation, head, tail).
 
-    The key is what relations are compared by: the score itself, or the probability that is made of it.
+    The key is what relations are compared by: the score itself, or the probability that is made of it, in float64.
     """
 
     k: int
@@ -24,15 +24,15 @@ class Best:
     @classmethod
     def none(cls, k: int) -> Best:
         """Return none yet."""
-        return cls(k, torch.empty(0), torch.empty(0), torch.empty(0, 3, dtype=torch.int64))
+        return cls(k, torch.empty(0, dtype=torch.float64), torch.empty(0), torch.empty(0, 3, dtype=torch.int64))
 
     def __len__(self) -> int:
         return len(self.scores)
 
     @property
     def least(self) -> float:
-        """The key that a further triple has to reach: that of the last, once there are k."""
-        return float(self.keys[-1]) if len(self) == self.k else float("-inf")
+        """The key of the last, which a further triple has to reach once there are k."""
+        return float(self.keys[-1])
 
     def joined(self, keys: Float[Tensor, " m"], scores: Float[Tensor, " m"], triples: Int[Tensor, "m 3"]) -> Best:
         """Return the best of these and others."""

@@ -100,8 +100,8 @@ class Kept:
 
 def _check(specs: Specs, k: int) -> None:
     count = specs["keys"].shape[0] if "keys" in specs and specs["keys"].shape else 0
-    numbers, triples = Spec(torch.float32, (count,)), Spec(torch.int64, (count, 3))
-    if specs != {"keys": numbers, "scores": numbers, "triples": triples} or count > k:
+    wanted = {"keys": Spec(torch.float64, (count,)), "scores": Spec(torch.float32, (count,))}
+    if specs != wanted | {"triples": Spec(torch.int64, (count, 3))} or count > k:
         raise DamagedError(f"{FOUND} does not hold the best {k:,} triples")
 
 
@@ -110,7 +110,7 @@ def fingerprint(model: Model) -> str:
     digest = hashlib.sha256()
     for name, table in sorted(_tables(model).items()):
         digest.update(f"{name} {tuple(table.shape)} {table.dtype}\0".encode())
-        digest.update(table.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
+        digest.update(table.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

@@ -9,6 +9,8 @@ grid of blocks (`pairs`), equal ones are ordered by ids (`best`), and what is le
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,35 +24,27 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.explore.answers import Answers, MissingTriple
 from procrustes_kge.explore.best import Best
 from procrustes_kge.explore.kept_search import Kept, Place, fingerprint
 from procrustes_kge.explore.pairs import GRID, LEAST, Grid, Hits, Pairs
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.known_answers import known_answers
+from procrustes_kge.models.calibration import Calibration
 from procrustes_kge.models.predictor import LinkPredictor
 from procrustes_kge.runs.experiment import Model
+from procrustes_kge.runs.store import load_run
 from procrustes_kge.system.memory import explain_out_of_memory
 from procrustes_kge.system.precision import exact_products
 from procrustes_kge.system.threads import cores, over_cores
 from procrustes_kge.validation import MOST
 from procrustes_kge.words import counted
 
-Probability = Callable[[int, Float[Tensor, " n"]], Float[Tensor, " n"]]  # of a relation's scores; it never falls
 Progress = Callable[[float], None]  # called with the share of the pairs that are done
 KEEP_EVERY = 10.0  # seconds
 PROBED = 8  # relations that an estimate looks at, those with the most pairs
 MEASURED = 2  # blocks of each worker
 STEPS = 60  # of a bisection: as many as a float64 has digits
-
-
-class MissingTriple(NamedTuple):
-    """A triple that the graph does not hold, and how likely the model takes it to be."""
-
-    head: str
-    relation: str
-    tail: str
-    score: float
-    probability: float | None = None
 
 
 class Plan(NamedTuple):
@@ -71,7 +65,7 @@ class Search:
     relations: Sequence[int]
     k: int
     any_kind: bool = False
-    probability: Probability | None = None
+    calibration: Calibration | None = None
     workers: int = 0
     grid: Grid = GRID
 
@@ -184,18 +178,30 @@ class Search:
 
     def _joined(self, best: Best, relation: int, hits: Hits) -> Best:
         heads, tails, scores = (each.cpu() for each in hits)
-        keys = scores if self.probability is None else self.probability(relation, scores)
+        keys = scores.double() if self.calibration is None else self._probability(relation, scores)
         return best.joined(keys, scores, torch.stack([heads, torch.full_like(heads, relation), tails], dim=1))
+
+    def _probability(self, relation: int, scores: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        assert self.calibration is not None
+        return torch.from_numpy(self.calibration.probability(scores.numpy(), relation))
 
     def _floor(self, relation: int, best: Best) -> float:
         """Return a score of the relation below which no triple can be among the best."""
-        if self.probability is None or best.least == float("-inf"):
-            return max(best.least, LEAST)
+        if len(best) < self.k:
+            return LEAST
+        if self.calibration is None:
+            return best.least
+        # Probabilities have steps: of those that are equal, the higher score counts.
+        equal, above = (self._lowest(relation, best.least, strictly) for strictly in (False, True))
+        return min(max(float(best.scores[-1]), equal), above)
+
+    def _lowest(self, relation: int, key: float, strictly: bool) -> float:
+        """Return a score below which no probability reaches this one, or exceeds it."""
         low, high = LEAST, -LEAST
-        for _ in range(STEPS):  # `low` has a smaller probability, `high` may not have
+        for _ in range(STEPS):
             middle = _between(low, high)
-            reaches = float(self.probability(relation, torch.tensor([middle]))) >= best.least
-            low, high = (low, middle) if reaches else (middle, high)
+            found = float(self._probability(relation, torch.tensor([middle])))
+            low, high = (low, middle) if found > key or (found == key and not strictly) else (middle, high)
         return low
 
 
@@ -245,14 +251,14 @@ def search_for(
     relation: str | Sequence[str] | None = None,
     k: int = 100,
     any_kind: bool = False,
-    probability: Probability | None = None,
+    calibration: Calibration | None = None,
 ) -> Search:
     """Return the search for what is asked for by name; without a relation, all are searched."""
     if graph is None:
         raise InputError("the run was saved without its triples, so what is missing is not known; save it with graph=…")
     names = [relation] if isinstance(relation, str) else list(relation or [])
     relations = list(dict.fromkeys(map(graph.relations.id, names))) or list(range(len(graph.relations)))
-    search = Search(model, graph, relations, k, any_kind, probability)
+    search = Search(model, graph, relations, k, any_kind, calibration)
     if names and not search.pairs:
         untrained = graph.relations[relations[0]]
         raise InputError(
@@ -263,48 +269,57 @@ def search_for(
 
 
 def missing(
-    model: Model,
-    graph: Graph,
+    source: Any,
     relation: str | Sequence[str] | None = None,
+    *,
     k: int = 100,
     any_kind: bool = False,
+    graph: Graph | None = None,
     state: str | Path | None = None,
-    probability: Probability | None = None,
     progress: Progress | None = None,
-) -> list[MissingTriple]:
+) -> Answers[MissingTriple]:
     """Return the k likeliest triples that the graph does not hold, best first, of some relations or of all.
 
-    With `state`, a folder keeps what has been found, and the same call goes on from there after a stop.
-    `probability(relation, scores)` makes scores of several relations comparable; it must not fall where scores rise.
+    `source` is a run folder, a run, or a model with its graph. Where the run has probabilities, triples of several
+    relations are in their order, else in that of scores. With `state`, a folder keeps what has been found, and the same
+    call goes on from there after a stop.
     """
-    search = search_for(model, graph, relation, k, any_kind, probability)
+    run = load_run(source) if isinstance(source, str | Path) else source
+    model: Any = getattr(run, "model", run)
+    calibration = getattr(run, "calibration", None)
+    search = search_for(model, graph or getattr(run, "graph", None), relation, k, any_kind, calibration)
     kept = None if state is None else Kept(Path(state), identity(search, model))
     with explain_out_of_memory(f"comparing {counted(search.pairs, 'pair')} of entities", "a smaller k"):
         best = search.run(kept, progress)
     if kept is not None:
         kept.remove()
-    return named(best, graph, probability is not None)
+    return named(best, search)
 
 
 def identity(search: Search, model: Model) -> dict[str, Any]:
     """Return what must be the same for a search to go on."""
+    curve = None if search.calibration is None else json.dumps(search.calibration.as_json(), sort_keys=True)
     return {
         "the graph": search.graph.checksum,
         "the model": fingerprint(model),
         "relations": list(search.relations),
         "k": search.k,
         "any": search.any_kind,
-        "probabilities": search.probability is not None,
+        "the probabilities": curve and hashlib.sha256(curve.encode()).hexdigest(),
         "the device": search.device.type,
         "the blocks": list(search.grid),
     }
 
 
-def named(best: Best, graph: Graph, probable: bool = False) -> list[MissingTriple]:
+def named(best: Best, search: Search) -> Answers[MissingTriple]:
     """Return triples by their names."""
+    entities, relations, probable = search.graph.entities, search.graph.relations, search.calibration is not None
     rows = zip(best.triples.tolist(), best.scores.tolist(), best.keys.tolist(), strict=True)
-    entities, relations = graph.entities, graph.relations
-    return [
-        MissingTriple(entities[head], relations[relation], entities[tail], score, key if probable else None)
-        for (head, relation, tail), score, key in rows
-    ]
+
+    def row(rank: int, ids: list[int], score: float, key: float) -> MissingTriple:
+        head, relation, tail = ids
+        names = entities[head], relations[relation], entities[tail]
+        return MissingTriple(rank, *names, entities.label(head), entities.label(tail), score, key if probable else None)
+
+    found = [row(rank, ids, score, key) for rank, (ids, score, key) in enumerate(rows, start=1)]
+    return Answers(MissingTriple, found)

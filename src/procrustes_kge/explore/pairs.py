@@ -16,9 +16,10 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.explore.products import Products, lengths, products_of
+from procrustes_kge.graphs.facts import LOOPS
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.known_answers import KnownAnswers
-from procrustes_kge.models.predictor import LOOPS, LinkPredictor
+from procrustes_kge.models.predictor import LinkPredictor
 
 LEAST = torch.finfo(torch.float32).min  # scores that are left out are below it
 NOT_FINITE = (
@@ -76,7 +77,8 @@ class Pairs:
         """Take the pairs of these heads and tails; lengths of heads' queries are computed here, once."""
         self.model, self.encoded, self.known, self.relation, self.grid = model, encoded, known, relation, grid
         self.products = products_of(model, encoded)
-        self.heads, self.tails, self.bounds = heads, tails, None
+        self.heads, self.tails = heads, tails
+        self.bounds: tuple[Float[Tensor, " heads"], Float[Tensor, " tails"], float] | None = None
         triples = graph.train[graph.train[:, 1] == relation]
         # As in answers to one question: an entity is hardly ever related to itself, but vectors say so.
         self.loops = int((triples[:, 0] == triples[:, 2]).sum()) >= LOOPS * len(triples)
@@ -201,12 +203,7 @@ class Pairs:
         for column in range(0, len(self.tails), self.grid.columns):
             if self.reach(job * self.grid.job, column) < floor():
                 return
-            part = Products(
-                *(
-                    each if each is None else each[self.tails[column : column + self.grid.columns]]
-                    for each in self.products
-                )
-            )
+            part = self.products.only(self.tails[column : column + self.grid.columns])
             for row in range(0, len(heads), self.grid.rows):
                 if self.reach(job * self.grid.job + row, column) >= floor():
                     yield Block(row, column, part.scores(queries[row : row + self.grid.rows]))

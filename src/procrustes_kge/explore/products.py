@@ -20,17 +20,14 @@ class Products(NamedTuple):
     table: Float[Tensor, "entities d"]
     biases: Float[Tensor, " entities"] | None = None
 
-    def scores(self, queries: Float[Tensor, "b d"], some: Int[Tensor, " k"] | None = None) -> Float[Tensor, "b k"]:
-        """Return the scores of these entities, or of all."""
-        table, biases = self.table, self.biases
-        if some is not None:
-            table, biases = table[some], None if biases is None else biases[some]
-        products = queries @ table.T
-        return products if biases is None else products.add_(biases)
+    def only(self, some: Int[Tensor, " k"]) -> Products:
+        """Return the table of these entities alone."""
+        return Products(self.table[some], None if self.biases is None else self.biases[some])
 
-    def lengths(self) -> Float[Tensor, " entities"]:
-        """Return ‖t‖ of every entity."""
-        return lengths(self.table)
+    def scores(self, queries: Float[Tensor, "b d"]) -> Float[Tensor, "b n"]:
+        """Return the scores of all entities."""
+        products = queries @ self.table.T
+        return products if self.biases is None else products.add_(self.biases)
 
 
 def lengths(rows: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:

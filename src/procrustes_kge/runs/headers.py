@@ -5,7 +5,7 @@ Eight bytes, the length of the header; the header, JSON with dtype, shape and pl
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from procrustes_kge.system.files import parsed_json
 from procrustes_kge.system.sealed import DamagedError
@@ -15,11 +15,17 @@ LARGEST_SIZE, MOST_AXES = 2**62, 16  # numbers of a tensor, zeros in its shape l
 BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 
 
+@runtime_checkable
 class Readable(Protocol):
     """A file that is read from its start on."""
 
-    name: str
-    left: int
+    @property
+    def name(self) -> str:
+        """What errors call it."""
+
+    @property
+    def left(self) -> int:
+        """How many bytes come next."""
 
     def take(self, count: int) -> bytes:
         """Return as many bytes, those that come next."""
