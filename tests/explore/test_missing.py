@@ -93,9 +93,8 @@ def test_what_a_bound_leaves_out_could_not_have_come_in():
     model, graph = with_lengths()
     everything = torch.arange(len(graph.entities))
     pairs = Pairs(model, model, graph, known_answers(graph), 1, everything, everything, SMALL)
-    scores = products_of(model, model).scores(
-        model.query(model, pairs.heads, torch.ones_like(pairs.heads)), pairs.tails
-    )
+    queries = model.query(model, pairs.heads, torch.ones_like(pairs.heads))
+    scores = products_of(model, model).only(pairs.tails).scores(queries)
     for row in range(len(pairs.heads)):
         for column in range(len(pairs.tails)):
             assert scores[row:, column:].max() <= pairs.reach(row, column)
