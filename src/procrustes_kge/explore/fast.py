@@ -29,7 +29,8 @@ def mapped_asked(folder: str | Path) -> Asked | None:
     if run is None or scorer is None:
         return None
     facts = Facts(run.splits, len(run.entities), len(run.relations))
-    return Asked(run.entities, run.relations, facts, scorer, KINDS[run.about["model"]], str(folder))
+    kind = KINDS[run.about["model"]]
+    return Asked(run.entities, run.relations, facts, scorer, kind, calibration=run.calibration, source=Path(folder))
 
 
 def _scorer(run: Mapped) -> Any:

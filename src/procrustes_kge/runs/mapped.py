@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from procrustes_kge.graphs.vocabulary import SPLITS, Vocabulary
+from procrustes_kge.models.calibration import Calibration
 from procrustes_kge.runs.headers import read_header
 from procrustes_kge.system.files import names_in, parsed_json
 from procrustes_kge.system.sealed import DamagedError, Entry, Sealed, open_plain
@@ -40,6 +41,7 @@ class Mapped:
     splits: Mapping[str, np.ndarray]
     about: Mapping[str, Any]  # settings.json
     tables: Mapping[str, np.ndarray]
+    calibration: Calibration | None
 
 
 def mapped_run(folder: Path) -> Mapped | None:
@@ -72,7 +74,11 @@ def _mapped(sealed: Sealed) -> Mapped:
     for name, table in tables.items():
         if not all(map(math.isfinite, (table.min(initial=0), table.max(initial=0)))):
             raise DamagedError(f"{name} has numbers that are not finite")
-    return Mapped(entities, relations, splits, {"inverses": False, **about}, tables)
+    curve = None
+    if "calibration.json" in sealed:
+        content = parsed_json(sealed.read("calibration.json"), "calibration.json")
+        curve = Calibration.of_json(content, 2 * len(relations), "calibration.json")
+    return Mapped(entities, relations, splits, {"inverses": False, **about}, tables, curve)
 
 
 def _names(sealed: Sealed, stem: str, kind: str) -> Vocabulary:
