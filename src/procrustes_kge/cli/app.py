@@ -28,6 +28,7 @@ VERBS = (
     "score",
     "neighbours",
     "analogy",
+    "missing",
     "calibrate",
     "export",
     "check",

@@ -65,6 +65,20 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
+class MissingTriple:
+    """A triple that the graph does not hold; its score is that of its tail as an answer to (head, relation, ?)."""
+
+    rank: int
+    head: str
+    relation: str
+    tail: str
+    head_label: str
+    tail_label: str
+    score: float
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
 class Refused:
     """A question that could not be answered: its number, or that of its line, and why."""
 
@@ -72,7 +86,7 @@ class Refused:
     reason: str
 
 
-Row = TypeVar("Row", Prediction, Judgement, Neighbour)
+Row = TypeVar("Row", Prediction, Judgement, Neighbour, MissingTriple)
 
 
 class Answers(Sequence[Row], Generic[Row]):

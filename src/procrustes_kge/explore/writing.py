@@ -13,9 +13,10 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.explore.answers import columns_of, polars_frame
 from procrustes_kge.system.extras import require
 from procrustes_kge.system.files import explain_write_errors, scratch_folder
-from procrustes_kge.system.written import put_in_place
+from procrustes_kge.system.written import check_replaceable, put_in_place
 from procrustes_kge.words import either
 
+REMEDY = "choose another name, or add --force (in Python, force=True) to replace it"
 DIGITS = 7  # of a number as text: as many as float32 has
 
 
@@ -75,10 +76,7 @@ def write_answers(path: str | Path, kind: type, rows: Iterable[Any], force: bool
 
     A file that this did not write is replaced only with `force`.
     """
-    target, found = Path(path), format_of(path)
-    if not target.parent.is_dir():
-        raise InputError(f"{target.parent}: no such folder to write {target.name} into")
-    remedy = "choose another name, or add --force (in Python, force=True) to replace it"
+    target, found = check_target(path, force), format_of(path)
     with explain_write_errors(target), scratch_folder(target) as scratch:
         fresh = scratch / target.name
         if found == "parquet":
@@ -86,8 +84,20 @@ def write_answers(path: str | Path, kind: type, rows: Iterable[Any], force: bool
         else:
             with fresh.open("w", encoding="utf-8", errors="surrogatepass", newline="") as file:
                 TEXT[found](kind, rows, file)
-        put_in_place({target: fresh}, scratch, remedy, force)
+        put_in_place({target: fresh}, scratch, REMEDY, force)
     return target
+
+
+def check_target(path: str | Path, force: bool = False) -> Path:
+    """Refuse a file that `write_answers` could not write, before any work is done."""
+    target = Path(path)
+    format_of(path)
+    if not target.parent.is_dir():
+        raise InputError(f"{target.parent}: no such folder to write {target.name} into")
+    if not force:
+        check_replaceable(target, REMEDY)
+    with explain_write_errors(target), scratch_folder(target):  # permissions do not say all
+        return target
 
 
 def _write_parquet(path: Path, kind: type, rows: Iterable[Any]) -> None:
