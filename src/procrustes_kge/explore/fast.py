@@ -52,7 +52,9 @@ class Turned:
     def of(cls, run: Mapped) -> Turned | None:
         """Return the model of a run that has its rotations."""
         about, tables = run.about, run.tables
-        wanted = {"vectors", "rotations"} | {name for name in ("translations", "scales") if about[name[:-1]]}
+        wanted = {"vectors", "rotations"} | {
+            name for name, flag in (("translations", "translate"), ("scales", "scale")) if about[flag]
+        }
         vectors = tables.get("vectors")
         if tables.keys() != wanted or vectors is None or vectors.ndim != 3 or len(vectors) != len(run.entities):
             return None
