@@ -19,6 +19,7 @@ from procrustes_kge.runs.mapped import Mapped, mapped_run
 
 Rows = Float[np.ndarray, "b d"]
 Table = Float[np.ndarray, "n d"]
+OTHERS = {"translations": "translate", "scales": "scale"}  # tables that a model may have, and what says so
 DIFFERENCES = 2**22  # numbers of a table of differences, 16 MB
 
 
@@ -36,10 +37,12 @@ def mapped_asked(folder: str | Path) -> Asked | None:
 def _scorer(run: Mapped) -> Any:
     """Return what scores the queries of a run, if its tables are as they should be."""
     make = SCORERS.get(str(run.about.get("model")))
-    shapes = {name: (table.dtype, table.shape) for name, table in run.tables.items()}
-    if make is None or any(dtype != np.float32 for dtype, _ in shapes.values()):
+    if make is None or any(table.dtype != np.float32 for table in run.tables.values()):
         return None
-    return make(run)
+    try:
+        return make(run)
+    except (KeyError, TypeError, ValueError):  # settings that `load_run` will refuse in words
+        return None
 
 
 class Turned:
@@ -52,7 +55,7 @@ class Turned:
     def of(cls, run: Mapped) -> Turned | None:
         """Return the model of a run that has its rotations."""
         about, tables = run.about, run.tables
-        wanted = {"vectors", "rotations"} | {name for name in ("translations", "scales") if about[name[:-1]]}
+        wanted = {"vectors", "rotations"} | {name for name, has in OTHERS.items() if about[has]}
         vectors = tables.get("vectors")
         if tables.keys() != wanted or vectors is None or vectors.ndim != 3 or len(vectors) != len(run.entities):
             return None
