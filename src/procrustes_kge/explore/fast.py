@@ -95,8 +95,8 @@ class Moved:
     def __init__(
         self,
         entities: Table,
-        relations: Table,
-        query: Callable[[Rows, Rows], Rows],
+        relations: Float[np.ndarray, "directions k"],
+        query: Callable[[Rows, Float[np.ndarray, "b k"]], Rows],
         compare: Callable[[Rows, Table], Float[np.ndarray, "b n"]],
     ) -> None:
         self.entities, self.relations, self._query, self._compare = entities, relations, query, compare
@@ -196,7 +196,7 @@ def _rotate(run: Mapped) -> Moved | None:
     options = run.about["options"]
     half_circle = (options["margin"] + 2) / (options["dim"] // 2)
 
-    def turned(heads: Rows, relations: Rows) -> Rows:
+    def turned(heads: Rows, relations: Float[np.ndarray, "b planes"]) -> Rows:
         angles = relations * np.float32(math.pi / half_circle)
         first, second = heads[:, ::2], heads[:, 1::2]
         cosine, sine = np.cos(angles), np.sin(angles)
