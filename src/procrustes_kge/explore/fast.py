@@ -19,6 +19,7 @@ from procrustes_kge.runs.mapped import Mapped, mapped_run
 
 Rows = Float[np.ndarray, "b d"]
 Table = Float[np.ndarray, "n d"]
+OTHERS = {"translations": "translate", "scales": "scale"}  # tables that a model may have, and what says so
 DIFFERENCES = 2**22  # numbers of a table of differences, 16 MB
 
 
@@ -36,10 +37,12 @@ def mapped_asked(folder: str | Path) -> Asked | None:
 def _scorer(run: Mapped) -> Any:
     """Return what scores the queries of a run, if its tables are as they should be."""
     make = SCORERS.get(str(run.about.get("model")))
-    shapes = {name: (table.dtype, table.shape) for name, table in run.tables.items()}
-    if make is None or any(dtype != np.float32 for dtype, _ in shapes.values()):
+    if make is None or any(table.dtype != np.float32 for table in run.tables.values()):
         return None
-    return make(run)
+    try:
+        return make(run)
+    except (KeyError, TypeError, ValueError):  # settings that `load_run` will refuse in words
+        return None
 
 
 class Turned:
@@ -52,9 +55,7 @@ class Turned:
     def of(cls, run: Mapped) -> Turned | None:
         """Return the model of a run that has its rotations."""
         about, tables = run.about, run.tables
-        wanted = {"vectors", "rotations"} | {
-            name for name, flag in (("translations", "translate"), ("scales", "scale")) if about[flag]
-        }
+        wanted = {"vectors", "rotations"} | {name for name, has in OTHERS.items() if about[has]}
         vectors = tables.get("vectors")
         if tables.keys() != wanted or vectors is None or vectors.ndim != 3 or len(vectors) != len(run.entities):
             return None
@@ -94,8 +95,8 @@ class Moved:
     def __init__(
         self,
         entities: Table,
-        relations: Table,
-        query: Callable[[Rows, Rows], Rows],
+        relations: Float[np.ndarray, "directions k"],
+        query: Callable[[Rows, Float[np.ndarray, "b k"]], Rows],
         compare: Callable[[Rows, Table], Float[np.ndarray, "b n"]],
     ) -> None:
         self.entities, self.relations, self._query, self._compare = entities, relations, query, compare
@@ -195,7 +196,7 @@ def _rotate(run: Mapped) -> Moved | None:
     options = run.about["options"]
     half_circle = (options["margin"] + 2) / (options["dim"] // 2)
 
-    def turned(heads: Rows, relations: Rows) -> Rows:
+    def turned(heads: Rows, relations: Float[np.ndarray, "b planes"]) -> Rows:
         angles = relations * np.float32(math.pi / half_circle)
         first, second = heads[:, ::2], heads[:, 1::2]
         cosine, sine = np.cos(angles), np.sin(angles)
