@@ -46,13 +46,12 @@ for start, block in zip(blocks[::2], blocks[1::2]):
 sys.exit(doctest.testfile(page, module_relative=False).failed)
 """
 # What is there before a page begins.
-BEFORE = {
-    "after-training.md": """
+TRAINED = """
 from procrustes_kge import learn, read_graph, recipe, save
 graph = read_graph("wordnet-mini")
 save(learn(graph, recipe("fast", graph, "cpu", dim=40, epochs=2)), "runs/wordnet-mini", graph)
 """
-}
+BEFORE = dict.fromkeys(("after-training.md", "cookbook.md", "tutorial.md"), TRAINED)
 
 
 def printed_by(page, blocks, folder):
@@ -175,7 +174,7 @@ def test_commands_that_are_wrong_are_refused():
         "procrustes train graph.tsv --recipe fast --negatives 3",
         "procrustes train graph.tsv --time soon",
         "procrustes train graph.tsv --dim many",
-        "procrustes predict runs/graph --head a",
+        "procrustes predict runs/graph --heads a",
         "make tests",
         "pip install '.[everything]'",
         "python benchmarks/nothing.py",

@@ -25,6 +25,9 @@ COMMANDS = (
     "train",
     "evaluate",
     "predict",
+    "score",
+    "neighbours",
+    "analogy",
     "export",
     "check",
     "data",
@@ -40,7 +43,7 @@ def test_help_teaches(command, procrustes):
     page = procrustes(*command.split(), "--help")
     assert f"Usage: procrustes {command}".strip() in page
     assert page == procrustes(*command.split(), "-h")
-    if command in ("", "train", "evaluate", "predict"):
+    if command in ("", "train", "evaluate", "predict", "score", "neighbours", "analogy"):
         assert f"procrustes {command or 'train'}" in page.partition("Usage")[2].partition("\n")[2]  # an example
 
 
@@ -50,7 +53,7 @@ def test_help_teaches(command, procrustes):
         (["train", "ring.tsv", "--optimizer", "sgd"], "No such option: --optimizer"),
         (["fit"], "No such command 'fit'"),
         (["evaluate"], "Missing argument"),
-        (["predict", "runs/x", "-H", "a"], "Missing option '--relation'"),
+        (["export", "runs/x"], "Missing argument"),
     ],
     ids=lambda value: " ".join(value[2:] or value) if isinstance(value, list) else "",
 )

@@ -108,7 +108,7 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
         bad_file("deep.nt", b"<e:a> <e:p> " + b"<<( <e:a> <e:p> " * 20_000),
         *("deep.nt, line 1", "more than 100 deep", "is the file damaged?"),
     ),
-    "a device": (lambda here: ["train", "/dev/null"], "/dev/null", "is a device", "pipe it into `train -`"),
+    "a device": (lambda here: ["train", "/dev/null"], "/dev/null", "is a device", "pipe it in as `-`"),
     "columns too few": (training("--columns", "1,2"), "columns", "'1,2'", "try head,relation,tail"),
     "columns unknown": (training("--columns", "1,2,4"), "ring.tsv", "unknown column '4'", "numbers counted from 1"),
     "labels missing": (training("--labels", "gone.tsv"), "gone.tsv", "cannot be read", "check its name"),
@@ -224,9 +224,10 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
     ),
     "both sides": (
         with_run("predict", "RUN", "-H", "turn 4", "-T", "turn 6", "-r", "turn 2"),
-        *("--head", "--tail", "not both"),
+        *("--head, --relation and --tail", "all given", "leave one out"),
     ),
-    "neither side": (with_run("predict", "RUN", "-r", "turn 2"), "--head", "--tail", "give --head to ask for tails"),
+    "neither side": (with_run("predict", "RUN", "-r", "turn 2"), "--relation alone", "", "give two of --head"),
+    "no side": (with_run("predict", "RUN"), "no question", "", "give two of --head, --relation and --tail"),
     "no answers": (with_run("predict", "RUN", "-H", "turn 4", "-r", "turn 2", "-k", "0"), "-k", "0", NUMBER),
     "no new answers": (
         with_run("predict", "RUN", "-H", "turn 4", "-r", "turn 2", "-k", "-1", "--new"),
@@ -278,7 +279,7 @@ SENTENCES = {  # a few in full, as a person reads them
     "dim without sense": "--dim 'many', expected a whole number",
     "dim negative": "dim -40, expected a whole number of at least 1",
     "out is here": ".: you are inside this folder, so it is not replaced; choose another --out",
-    "neither side": "give --head to ask for tails, or --tail to ask for heads, but not both",
+    "neither side": "--relation alone; give two of --head, --relation and --tail, and the third is asked for",
     "getting what a folder is called": (
         "umls: a file or folder here has this name and would be read instead; run this elsewhere"
     ),

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from procrustes_kge.cli import completing
 from procrustes_kge.cli.help import CONTEXT, Command, Group
 from procrustes_kge.cli.interrupts import INTERRUPTED, end_at_once, raise_again
 from procrustes_kge.cli.streams import flushed_output, prepare_streams
@@ -24,6 +25,11 @@ VERBS = (
     "resume",
     "evaluate",
     "predict",
+    "score",
+    "neighbours",
+    "analogy",
+    "missing",
+    "calibrate",
     "export",
     "check",
     "data",
@@ -32,7 +38,8 @@ VERBS = (
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1, or auto: a GPU if there is one.")]
-RunFolder = Annotated[Path, typer.Argument(help="A folder written by `procrustes train`.", show_default=False)]
+_RUN = {"help": "A folder written by `procrustes train`.", "show_default": False, "autocompletion": completing.runs}
+RunFolder = Annotated[Path, typer.Argument(**_RUN)]
 
 
 class Verb(typer.Typer):
@@ -92,6 +99,7 @@ Then use your own file, with a head, a relation and a tail on each line.
 app = new_verb(
     cls=Verbs,
     no_args_is_help=True,
+    add_completion=True,
     help=WELCOME,
 )
 

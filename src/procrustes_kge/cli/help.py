@@ -145,9 +145,10 @@ def _row(param: Any, ctx: Any) -> tuple[str, str]:
         return param.name.upper(), words
     flag, names = _flag(param), ", ".join(sorted(param.opts, key=len))
     if param.is_flag:
-        names = names.replace("--", "--[no-]") if param.secondary_opts else names
+        others = ", ".join(param.secondary_opts)
+        names = names.replace("--", "--[no-]") if others.startswith("--no-") else f"{names}, {others}".strip(", ")
         return names, re.sub(r" *\[default: [^\]]*\]", "", words)
-    return f"{names} {VALUES.get(flag) or param.metavar or _kind(shown)}", words
+    return f"{names} {param.metavar or VALUES.get(flag) or _kind(shown)}", words
 
 
 def _kind(shown: str) -> str:

@@ -1,14 +1,19 @@
-"""procrustes predict: answer one query."""
+"""procrustes predict: the best answers to a question, or to many."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from procrustes_kge.cli import completing
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
-from procrustes_kge.cli.terminal import print_json
+from procrustes_kge.cli.asking import Count, Force, Format, Many, Out, Output, as_objects, named, prediction_lines
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
-from procrustes_kge.runs.store import load_run
+from procrustes_kge.explore.answers import Prediction
+from procrustes_kge.explore.asked import Asked, ask
+from procrustes_kge.explore.asking import Triple, spelled_path
+from procrustes_kge.explore.predicting import predictions, triple_of_row
+from procrustes_kge.explore.questions import Found, Questions
+from procrustes_kge.words import listed
 
 verb = new_verb()
 
@@ -16,59 +21,83 @@ verb = new_verb()
 @verb.command()
 def predict(
     run: RunFolder,
-    relation: Annotated[str, typer.Option("--relation", "-r", help="Name of the relation.")],
-    head: Annotated[str | None, typer.Option("--head", "-H", help="Name of the head, to ask for tails.")] = None,
-    tail: Annotated[str | None, typer.Option("--tail", "-T", help="Name of the tail, to ask for heads.")] = None,
-    count: Annotated[int, typer.Option("-k", "--count", help="How many answers to show.")] = 10,
-    new: Annotated[bool, typer.Option(help="Leave out answers that are already in the graph.")] = False,
+    head: Annotated[
+        str | None, typer.Option("--head", "-H", help="Name of the head.", autocompletion=completing.entities)
+    ] = None,
+    relation: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--relation",
+            "-r",
+            help="Name of the relation; given again: of the next one on the way.",
+            autocompletion=completing.relations,
+        ),
+    ] = None,
+    tail: Annotated[
+        str | None, typer.Option("--tail", "-T", help="Name of the tail.", autocompletion=completing.entities)
+    ] = None,
+    count: Count = 10,
+    known: Annotated[
+        bool, typer.Option("--known/--new", help="Show answers that the graph holds already, or leave them out.")
+    ] = False,
+    questions: Many = None,
+    out: Out = None,
+    force: Force = False,
+    format: Format = "table",
     as_json: Json = False,
 ) -> None:
-    """Answer (head, relation, ?) or (?, relation, tail), best answer first.
+    """Answer (head, relation, ?), (?, relation, tail) or (head, ?, tail), best answer first.
 
-    Answers that are already in the graph are marked with their split. The entity asked about is left out if hardly any
-    training triple of the relation links an entity to itself.
+    Answers that are already in the graph are left out, or with --known marked with their split. So is the entity
+    asked about, if hardly any training triple of the relation links an entity to itself. Several relations lead on
+    from one another; ^NAME leads from tail to head.
 
     Examples:
 
-        procrustes predict runs/wordnet-mini --head dog.n.01 --relation hypernym -k 5
-        procrustes predict runs/wordnet-mini --tail dog.n.01 --relation hypernym --new
+        procrustes predict runs/wordnet-mini --head dog.n.01 --relation hypernym
+        procrustes predict runs/wordnet-mini -r hypernym -T dog.n.01 --known
+        procrustes predict runs/wordnet-mini -H dog.n.01 -T canine.n.02
+        procrustes predict runs/wordnet-mini -H dog.n.01 -r hypernym -r hypernym
+        procrustes predict runs/wordnet-mini --questions asked.tsv --out found.csv
     """
-    if (head is None) == (tail is None):
-        raise InputError("give --head to ask for tails, or --tail to ask for heads, but not both")
     if count < 1:
         raise InputError(f"-k {count}, expected a whole number of at least 1")
-    opened = load_run(run)
-    model = opened.model
-    entity = model.entities.id(head if head is not None else str(tail))
-    query = model.relations.id(relation) + (0 if head is not None else len(model.relations))
-    known = _known_answers(opened.graph, entity, query)
-    found = model.answers(entity, query, count + len(known) if new else count, opened.graph)
-    answers = [answer for answer in found if not (new and answer.name in known)][:count]
-    if as_json:
-        asked = _named("relation", model.relations, query % len(model.relations))
-        asked |= _named("head" if head is not None else "tail", model.entities, entity)
-        print_json({**asked, "answers": [{**each._asdict(), "known": known.get(each.name)} for each in answers]})
-        return
-    for place, answer in enumerate(answers, start=1):
-        label = f"   {answer.label}" if answer.label != answer.name else ""
-        mark = f"   ({known[answer.name]})" if answer.name in known else ""
-        print(f"{place:>3}  {answer.score:8.3f}   {answer.name}{label}{mark}")
+    output = Output.of(format, as_json, out, force)
+    steps = relation[0] if relation and len(relation) == 1 else relation
+    if questions is None:
+        _check_given({"--head": head, "--relation": steps, "--tail": tail})
+    asked = ask(run)
+    many = Questions.of(questions, (head, steps, tail), lambda row: triple_of_row(asked, row))
+
+    def as_object(found: Found) -> dict[str, Any]:
+        about = _about(asked, triple_of_row(asked, (head, steps, tail)))
+        return {**about, "answers": as_objects(found.rows), "left_out": list(found.left_out)}
+
+    output.show(
+        Prediction,
+        many,
+        lambda numbered: predictions(asked, numbered, count, known),
+        prediction_lines(),
+        as_object,
+    )
 
 
-def _named(role: str, names: Vocabulary, row: int) -> dict[str, str]:
-    """Return the name in a role, with its label where it has one."""
-    label = {f"{role}_label": names.label(row)} if names[row] in names.labels else {}
-    return {role: names[row], **label}
+def _check_given(parts: dict[str, Any]) -> None:
+    """Refuse all but two parts of a triple, before a run is opened."""
+    given = [flag for flag, part in parts.items() if part is not None]
+    if len(given) == len(parts):
+        remedy = "leave one out to ask for it, or let `procrustes score` say how likely the triple is"
+        raise InputError(f"{listed(given)} are all given, so nothing is asked for; {remedy}")
+    if len(given) < len(parts) - 1:
+        seen = f"{given[0]} alone" if given else "no question"
+        raise InputError(f"{seen}; give two of {listed(parts)}, and the third is asked for")
 
 
-def _known_answers(graph: Graph | None, entity: int, query: int) -> dict[str, str]:
-    """Return the answers that the graph holds, each with its split."""
-    if graph is None:
-        return {}
-    asks_head, relation = divmod(query, len(graph.relations))
-    found = {}
-    for split in SPLITS:
-        triples = graph.split(split).flip(1) if asks_head else graph.split(split)
-        answers = triples[(triples[:, 0] == entity) & (triples[:, 1] == relation), 2]
-        found.update({graph.entities[answer]: split for answer in answers.tolist()})
-    return found
+def _about(asked: Asked, triple: Triple) -> dict[str, str]:
+    """Return what is given of a triple, by names and labels."""
+    found = {} if triple.head is None else named("head", asked.entities, triple.head)
+    if triple.path is not None:
+        alone = len(triple.path) == 1 and triple.path[0] < len(asked.relations)
+        spelled = {"relation": spelled_path(asked, triple.path)}
+        found |= named("relation", asked.relations, triple.path[0]) if alone else spelled
+    return found if triple.tail is None else found | named("tail", asked.entities, triple.tail)

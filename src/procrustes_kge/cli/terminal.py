@@ -1,6 +1,5 @@
-"""What a person sees in the terminal while the command works, and JSON for programs."""
+"""What a person sees in the terminal while the command works."""
 
-import json
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,6 +21,7 @@ from rich.progress import (
 from rich.text import Text
 
 from procrustes_kge.cli.clock import elapsed
+from procrustes_kge.cli.printing import print_json as print_json
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.reading import read_graph
@@ -203,9 +203,3 @@ def warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.showwarning = show
         yield
-
-
-def print_json(content: Any) -> None:
-    """Print one JSON document."""
-    readable = (sys.stdout.encoding or "utf-8").lower().startswith("utf")
-    print(json.dumps(content, indent=2, ensure_ascii=not readable))

@@ -30,6 +30,14 @@ ROWS = 100_000  # that are made into names at once
 
 def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, most: int | None = None) -> Columns:
     """Return the columns of a Parquet file that hold head, relation and tail."""
+    columns, notes = parquet_columns(data, where, wanted, most)
+    return named(where, columns, notes)
+
+
+def parquet_columns(
+    data: bytes, where: str, wanted: Sequence[str] | None = None, most: int | None = None
+) -> tuple[list[list[str]], list[str]]:
+    """Return three columns of a Parquet file, '' where a value is missing, and notes for the user."""
     require("polars", f"{where}: reading Parquet")
     footer = int.from_bytes(data[-END : -len(MARK)], "little")
     if not (data.startswith(MARK) and data.endswith(MARK) and 0 < footer <= len(data) - END - len(MARK)):
@@ -46,8 +54,7 @@ def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, 
     if "error" in found:
         raise InputError(found["error"])
     rows = len(names) // len(ROLES)
-    columns = (names[number * rows : (number + 1) * rows] for number in range(len(ROLES)))
-    return named(where, columns, found["notes"])
+    return [names[number * rows : (number + 1) * rows] for number in range(len(ROLES))], found["notes"]
 
 
 def _apart(given: bytes, where: str, seconds: int) -> tuple[list[str], dict[str, Any]] | None:
