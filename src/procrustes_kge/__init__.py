@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         expected_calibration_error as expected_calibration_error,
         reliability as reliability,
     )
+    from procrustes_kge.explore.evidence import Explanation as Explanation, explain as explain
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.calibration import Calibration as Calibration
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "errors": "DivergedError InputError",
     "explore.calibration": "calibrate expected_calibration_error reliability",
+    "explore.evidence": "Explanation explain",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.calibration": "Calibration",

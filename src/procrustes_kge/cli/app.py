@@ -24,6 +24,7 @@ VERBS = (
     "resume",
     "evaluate",
     "predict",
+    "explain",
     "calibrate",
     "export",
     "check",
