@@ -1,4 +1,4 @@
-"""Whether the evidence that `explain` names matters: answers' ranks after it was taken away, and the model trained again.
+"""Whether the evidence that `explain` names matters: ranks after it was taken away, and the model trained again.
 
 python benchmarks/evidence.py wn18rr fb15k-237 --seeds 0 1 2 --dim 200
 

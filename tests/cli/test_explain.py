@@ -21,7 +21,7 @@ def test_evidence_in_words_and_for_programs(procrustes, planted):
     assert printed["triple"] == list(ASKED)
     assert len(printed["witnesses"]) == len(printed["routes"]) == len(printed["alike"]) == 2
     assert f"{printed['witnesses'][0]['fall']:.3f}" in lines[2]
-    model, graph = planted
+    _, graph = planted
     names = {(graph.entities[h], graph.relations[r], graph.entities[t]) for h, r, t in graph.train.tolist()}
     for each in printed["witnesses"]:
         assert tuple(each["triple"]) in names

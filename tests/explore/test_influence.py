@@ -32,7 +32,7 @@ def without(graph, row):
 @pytest.mark.parametrize("unit", [True, False])
 def test_a_fall_is_what_leaving_the_triple_out_of_the_sum_changes(unit):
     graph = random_graph(12, 3, 90)
-    model = unit_model(graph) if unit else model_of(graph.entities.names, graph.relations.names, width=4)
+    model = unit_model(graph) if unit else model_of(graph.entities.names, graph.relations.names, width=4, segments=3)
     triple = graph.train[0]
     head, relation, tail = triple.tolist()
     whole = Refolding(model, graph, triple)
@@ -40,11 +40,16 @@ def test_a_fall_is_what_leaving_the_triple_out_of_the_sum_changes(unit):
     rows, falls = whole.falls(head, query)
     assert 0 not in rows.tolist()
     assert len(rows) == ((graph.train[:, [0, 2]] == head).any(dim=1)).sum() - 1
-    scale = whole._scale(head) if not unit else None
+    # Of free lengths, as much longer than the mean as the model has it, with a triple more that says nothing.
+    size = len(rows)
+    length = 1 if unit else model.table[head].norm() / (whole.pulls(head, rows).sum(dim=0) / (size + 1)).norm()
     for row, fall in zip(rows.tolist(), falls.tolist(), strict=True):
         fewer = Refolding(model, without(graph, row), triple)
-        fewer._scales = {} if scale is None else {head: scale}
-        scores = [whole.scores(query, head, each.folded(head)).item() for each in (whole, fewer)]
+        pulls = fewer.pulls(head, fewer.rows(head))
+        assert len(pulls) == size - 1
+        left = pulls.sum(dim=0, keepdim=True)
+        left = normalize(left.view(1, 3, 4), dim=-1).flatten(1) if unit else left / size * length
+        scores = [whole.scores(query, head, each).item() for each in (whole.folded(head), left)]
         assert fall == pytest.approx(scores[0] - scores[1], abs=1e-5)
 
 
@@ -103,7 +108,7 @@ def test_a_triple_afar_moves_the_neighbour_and_with_it_the_end():
             rows = folding.rows(head)
             keep = ~torch.isin(rows, torch.tensor([link]))
             sums = folding.pulls(head, rows[keep]).sum(dim=0) + moved.pulls(head, rows[~keep])[0]
-            scores.append(folding.scores(query, head, folding.vectors(head, sums[None], torch.tensor([9]))).item())
+            scores.append(folding.scores(query, head, folding.vectors(head, sums[None], 9)).item())
         assert folding.fall_from_afar(row, near, link, head, query) == pytest.approx(scores[0] - scores[1], abs=1e-5)
 
 

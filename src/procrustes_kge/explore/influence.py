@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
@@ -45,16 +46,17 @@ class Refolding:
             probe = model.query(self.encoded, *torch.zeros(2, 1, dtype=torch.int64))
         if probe.shape[1] != self.table.shape[1]:
             raise _unable(model)
-        self.hidden, self._scales = hidden, dict[int, Tensor]()
+        self.hidden = torch.nonzero((graph.train == hidden).all(dim=1)).flatten()
         self.unit = isinstance(model, Procrustes) and _unit(model.vectors)
+        self._rows, self._sums = dict[int, Rows](), dict[int, Vectors]()
 
     def rows(self, entity: int) -> Rows:
         """Return the training triples that an entity is in, but for the one that is asked about."""
-        train = self.graph.train
-        return torch.nonzero(((train[:, 0] == entity) | (train[:, 2] == entity)) & ~self._asked(train)).flatten()
-
-    def _asked(self, triples: Int[Tensor, "n 3"]) -> Tensor:
-        return (triples == self.hidden).all(dim=1)
+        if entity not in self._rows:
+            train = self.graph.train
+            rows = torch.nonzero((train[:, 0] == entity) | (train[:, 2] == entity)).flatten()
+            self._rows[entity] = rows[~torch.isin(rows, self.hidden)]
+        return self._rows[entity]
 
     def pulls(self, entity: int, rows: Rows) -> Vectors:
         """Return the points where triples of an entity say that it lies."""
@@ -63,41 +65,35 @@ class Refolding:
         others = torch.where(is_tail, triples[:, 0], triples[:, 2])
         return self.points(self.encoded, others, triples[:, 1] + torch.where(is_tail, 0, self.relations))
 
+    def sums(self, entity: int) -> Vectors:
+        """Return what all triples of an entity say, added up, as one row."""
+        if entity not in self._sums:
+            parts = [self.pulls(entity, some).sum(dim=0) for some in self.rows(entity).split(ROWS_AT_ONCE)]
+            self._sums[entity] = torch.stack(parts).sum(dim=0, keepdim=True)
+        return self._sums[entity]
+
     def points(self, encoded: Any, entities: Rows, directions: Rows) -> Vectors:
         """Return the points where the answers to queries lie."""
         with torch.no_grad():
-            parts = zip(entities.split(ROWS_AT_ONCE), directions.split(ROWS_AT_ONCE), strict=True)
-            found = [self.model.query(encoded, *each) for each in parts]
-        return torch.cat(found) if found else self.table.new_zeros(0, self.table.shape[1])
+            return self.model.query(encoded, entities, directions)
 
-    def vectors(self, entity: int, sums: Vectors, counts: Int[Tensor, " _"]) -> Vectors:
+    def vectors(self, entity: int, sums: Vectors, count: int) -> Vectors:
         """Return the vectors of an entity of which so many triples sum up to these."""
+        if not count:
+            return torch.zeros_like(sums)
         if self.unit:
             width = self.model.vectors.shape[2]  # type: ignore[attr-defined]
-            return torch.nn.functional.normalize(sums.unflatten(1, (-1, width)), dim=-1).flatten(1)
-        return sums / (counts + PRIOR).to(sums)[:, None] * self._scale(entity)
-
-    def _scale(self, entity: int) -> Tensor:
-        """Return how much longer a vector is than the mean of what its triples say."""
-        if entity not in self._scales:
-            pulls = self.pulls(entity, self.rows(entity))
-            length = (pulls.sum(dim=0) / (len(pulls) + PRIOR)).norm()
-            self._scales[entity] = self.table[entity].norm() / length.clamp_min(1e-12)
-        return self._scales[entity]
+            return normalize(sums.unflatten(1, (-1, width)), dim=-1).flatten(1)
+        # As much longer than the mean of what its triples say as the model's own vector is.
+        mean = self.sums(entity).norm() / (len(self.rows(entity)) + PRIOR)
+        return sums / (count + PRIOR) * (self.table[entity].norm() / mean.clamp_min(1e-12))
 
     def folded(self, entity: int, without: Rows | None = None) -> Vectors:
         """Return the one vector of an entity, without some of its triples."""
         rows = self.rows(entity)
-        rows = rows if without is None else rows[~torch.isin(rows, without)]
-        sums = self.pulls(entity, rows).sum(dim=0, keepdim=True)
-        return self.vectors(entity, sums, torch.tensor([len(rows)]))
-
-    def each_left_out(self, entity: int, rows: Rows) -> tuple[Vectors, Vectors]:
-        """Return the vector of an entity from all its triples, and without each of them in turn."""
-        pulls = self.pulls(entity, rows)
-        total = pulls.sum(dim=0, keepdim=True)
-        whole = self.vectors(entity, total, torch.tensor([len(rows)]))
-        return whole, self.vectors(entity, total - pulls, torch.full((len(rows),), len(rows) - 1))
+        gone = rows[:0] if without is None else rows[torch.isin(rows, without)]
+        sums = self.sums(entity) - self.pulls(entity, gone).sum(dim=0)
+        return self.vectors(entity, sums, len(rows) - len(gone))
 
     def scores(self, query: Vectors, entity: int, vectors: Vectors) -> Float[Tensor, "_ _"]:
         """Return the scores that an entity would have with other vectors."""
@@ -123,23 +119,23 @@ class Refolding:
         rows = self.rows(entity)
         if not len(rows):
             return rows, self.table.new_zeros(0)
-        whole, without = self.each_left_out(entity, rows)
-        return rows, self.scores(query, entity, whole)[0] - self.scores(query, entity, without)[0]
+        left = []
+        for some in rows.split(ROWS_AT_ONCE):
+            vectors = self.vectors(entity, self.sums(entity) - self.pulls(entity, some), len(rows) - 1)
+            left.append(self.scores(query, entity, vectors)[0])
+        return rows, self.scores(query, entity, self.folded(entity))[0] - torch.cat(left)
 
     def fall_from_afar(self, row: int, between: int, link: int, entity: int, query: Vectors) -> float:
         """Return how far the score falls without a triple of a neighbour, which a triple links with the entity.
 
         Without the triple the neighbour moves, and where it says that the entity lies moves with it.
         """
-        rows = self.rows(entity)
-        pulls = self.pulls(entity, rows)
-        at = int(torch.nonzero(rows == link))
         triple = self.graph.train[link]
         direction = int(triple[1]) + (0 if int(triple[2]) == entity else self.relations)
         both = torch.cat([self.folded(between), self.folded(between, torch.tensor([row]))])
-        moved = self.asking(between, both, direction)
-        sums = pulls.sum(dim=0) - pulls[at] + moved
-        kept, gone = self.scores(query, entity, self.vectors(entity, sums, torch.full((2,), len(rows))))[0].tolist()
+        moved = self.asking(between, both, direction) - self.pulls(entity, torch.tensor([link]))
+        vectors = self.vectors(entity, self.sums(entity) + moved, len(self.rows(entity)))
+        kept, gone = self.scores(query, entity, vectors)[0].tolist()
         return float(kept - gone)
 
 
