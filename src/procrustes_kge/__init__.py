@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         expected_calibration_error as expected_calibration_error,
         reliability as reliability,
     )
+    from procrustes_kge.explore.evidence import Explanation as Explanation, explain as explain
     from procrustes_kge.explore.judging import score as score
     from procrustes_kge.explore.nearest import neighbours as neighbours
     from procrustes_kge.explore.predicting import analogy as analogy, predict as predict
@@ -47,6 +48,7 @@ _PUBLIC = {
     "explore.judging": "score",
     "explore.nearest": "neighbours",
     "explore.predicting": "analogy predict",
+    "explore.evidence": "Explanation explain",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.calibration": "Calibration",

@@ -29,6 +29,7 @@ VERBS = (
     "neighbours",
     "analogy",
     "missing",
+    "explain",
     "calibrate",
     "export",
     "check",
