@@ -46,7 +46,9 @@ class Content:
         return table
 
 
-Writer = Callable[[Path, str, Content], list[Path]]  # into a folder, under a name; returns files, that of the name first
+Writer = Callable[
+    [Path, str, Content], list[Path]
+]  # into a folder, under a name; returns files, that of the name first
 
 
 def cell(number: float) -> str:

@@ -31,7 +31,9 @@ def write_neo4j(scratch: Path, name: str, content: Content) -> list[Path]:
         for row, (each, vector) in enumerate(zip(names, vectors, strict=True))
     )
     _write(scratch / name, header, rows)
-    _write(beside, [":START_ID", ":TYPE", ":END_ID", "split:string", "score:double", "probability:double"], _edges(content))
+    _write(
+        beside, [":START_ID", ":TYPE", ":END_ID", "split:string", "score:double", "probability:double"], _edges(content)
+    )
     return [scratch / name, beside]
 
 

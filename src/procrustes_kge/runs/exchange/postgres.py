@@ -22,8 +22,14 @@ def write_pgvector(scratch: Path, name: str, content: Content) -> list[Path]:
         seen = f"vectors of {table.shape[1]:,} numbers, and pgvector stores {MOST_NUMBERS:,} at most"
         raise InputError(f"{seen}; use --format postgresql, which has them as real[]")
     indexed = table.shape[1] <= MOST_INDEXED
-    hint = ["-- For fast approximate search: CREATE INDEX ON {table} USING hnsw (vector vector_ip_ops);"] if indexed else []
-    return _write(scratch / name, content, f"vector({table.shape[1]})", "[]", ["CREATE EXTENSION IF NOT EXISTS vector;"], hint)
+    hint = (
+        ["-- For fast approximate search: CREATE INDEX ON {table} USING hnsw (vector vector_ip_ops);"]
+        if indexed
+        else []
+    )
+    return _write(
+        scratch / name, content, f"vector({table.shape[1]})", "[]", ["CREATE EXTENSION IF NOT EXISTS vector;"], hint
+    )
 
 
 def write_plain(scratch: Path, name: str, content: Content) -> list[Path]:

@@ -5,7 +5,7 @@ Inverse relations are relations of their own, as PyKEEN has them: 2r asks for ta
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pykeen.models import ERModel, Model
@@ -18,7 +18,7 @@ from procrustes_kge.models.predictor import Answering
 from procrustes_kge.models.procrustes import Procrustes
 
 
-class ProcrustesInteraction(Interaction):  # type: ignore[misc]
+class ProcrustesInteraction(Interaction[Tensor, tuple[Tensor, Tensor, Tensor], Tensor]):
     """score(h, r, t) = (c ∘ (h Q) + b) · t, in segments."""
 
     entity_shape = ("sw",)
@@ -31,10 +31,10 @@ class ProcrustesInteraction(Interaction):  # type: ignore[misc]
         return torch.einsum("...sv,...sv->...", wanted, t)
 
 
-class PredictorModel(Model):  # type: ignore[misc]
+class PredictorModel(Model):
     """Any other model of ours behind the questions that PyKEEN asks; it is not trained on."""
 
-    hpo_default: dict[str, Any] = {}  # noqa: RUF012  # PyKEEN's name
+    hpo_default: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, predictor: Answering) -> None:
         sizes = KGInfo(len(predictor.entities), len(predictor.relations), create_inverse_triples=True)
@@ -71,9 +71,9 @@ class PredictorModel(Model):  # type: ignore[misc]
         tails = ht_batch[:, 1:].expand_as(asked).reshape(-1, 1)
         return self.score_t(flat, tails=tails).view(asked.shape)
 
-    def collect_regularization_term(self) -> Tensor | float:
+    def collect_regularization_term(self) -> Tensor:
         """Return nothing: it is not trained on."""
-        return 0.0
+        return torch.zeros(())
 
     def _reset_parameters_(self) -> None: ...
 
@@ -106,7 +106,7 @@ def _embedding(model: Procrustes) -> Any:
         relation_representations_kwargs=[{"shape": tuple(table.shape[1:])} for table in tables],
         random_seed=0,
     )
-    representations = [*made.entity_representations, *made.relation_representations]
+    representations: list[Any] = [*made.entity_representations, *made.relation_representations]
     with torch.no_grad():
         for each, table in zip(representations, [model.vectors, *(table[order] for table in tables)], strict=True):
             each._embeddings.weight.copy_(table.flatten(1))

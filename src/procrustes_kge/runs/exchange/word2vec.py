@@ -92,7 +92,9 @@ def read_binary(data: bytes, where: str) -> tuple[list[str], np.ndarray]:
         table[row] = np.frombuffer(data, "<f4", dim, end + 1)
         at = end + 1 + 4 * dim
     if rest := data[at:].strip(b"\n"):
-        raise InputError(f"{where}: {counted(len(rest), 'byte')} behind the last of {counted(rows, 'word')}; is it whole?")
+        raise InputError(
+            f"{where}: {counted(len(rest), 'byte')} behind the last of {counted(rows, 'word')}; is it whole?"
+        )
     return names, table
 
 
