@@ -25,6 +25,7 @@ VERBS = (
     "evaluate",
     "predict",
     "export",
+    "import-vectors",
     "check",
     "data",
     "bench",
@@ -72,7 +73,7 @@ class Verbs(Group):
 def _loaded(verb: str) -> Any:
     end_at_once()
     try:
-        return typer.main.get_command(import_module(f"procrustes_kge.cli.{verb}").verb)
+        return typer.main.get_command(import_module(f"procrustes_kge.cli.{verb.replace('-', '_')}").verb)
     finally:
         raise_again()
 

@@ -5,6 +5,7 @@ Eight bytes, the length of the header; the header, JSON with dtype, shape and pl
 
 import math
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,6 +65,12 @@ def read_tensors(folder: Sealed, name: str, check: Callable[[Specs], None] = lam
         specs = _header(file)
         check(specs)
         return {each: _read(file, spec) for each, spec in specs.items()}
+
+
+def tensors_in(data: bytes, name: str) -> dict[str, Tensor]:
+    """Return the tensors of a file of any origin; a ValueError says what is damaged."""
+    file = Checked(BytesIO(data), name, verify=False, size=len(data))
+    return {each: _read(file, spec) for each, spec in _header(file).items()}
 
 
 def check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
