@@ -8,8 +8,14 @@ from procrustes_kge.version import __version__ as __version__
 TYPE_CHECKING = False  # typing's word, which type checkers know; loading it would take longer than all the rest
 if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
+    from procrustes_kge.explore.calibration import (
+        calibrate as calibrate,
+        expected_calibration_error as expected_calibration_error,
+        reliability as reliability,
+    )
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
+    from procrustes_kge.models.calibration import Calibration as Calibration
     from procrustes_kge.models.predictor import Answer as Answer, LinkPredictor as LinkPredictor
     from procrustes_kge.models.procrustes import Procrustes as Procrustes
     from procrustes_kge.models.ranking import Evaluation as Evaluation, Metrics as Metrics, evaluate as evaluate
@@ -31,8 +37,10 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "errors": "DivergedError InputError",
+    "explore.calibration": "calibrate expected_calibration_error reliability",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
+    "models.calibration": "Calibration",
     "models.predictor": "Answer LinkPredictor",
     "models.procrustes": "Procrustes",
     "models.ranking": "Evaluation Metrics evaluate",

@@ -549,7 +549,7 @@ def test_a_label_of_several_names_lists_them():
     ("asked", "suggested"),
     [
         ("Ada Lovelase", "'Ada Lovelace'"),
-        ("ada lovelace", "'Ada Lovelace'"),
+        ("ada lovelaces", "'Ada Lovelace'"),
         ("hopper", "'Grace Hopper'"),
         ("Grace", "'Grace Hopper'"),
         ("Grace Hoper", "'Grace Hopper'"),

@@ -24,6 +24,8 @@ VERBS = (
     "resume",
     "evaluate",
     "predict",
+    "missing",
+    "calibrate",
     "export",
     "import-vectors",
     "check",

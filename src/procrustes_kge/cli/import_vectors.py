@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 import typer
 
 from procrustes_kge.cli.app import Device, Json, new_verb
+from procrustes_kge.cli.calibrate import keep_probabilities
 from procrustes_kge.cli.reading_flags import Reading, Source, with_reading
 from procrustes_kge.cli.terminal import TerminalWatcher, print_json, say_unless
+from procrustes_kge.errors import InputError
 from procrustes_kge.runs.exchange.vectors import read_vectors
 from procrustes_kge.runs.experiment import ranked
 from procrustes_kge.runs.importing import from_vectors
@@ -73,7 +75,11 @@ def import_vectors(
     assert run.graph is not None
     save(run.model, out, run.graph, None, run.report)
     say(f"saved  {out}")
-    metrics = ranked(run.model.to(choose_device(device)), run.graph, watcher=TerminalWatcher(say))
-    update_report(out, metrics=metrics)
+    model = run.model.to(choose_device(device))
+    try:
+        keep_probabilities(model, run.graph, out)
+    except InputError as error:
+        say(f"no probabilities: {error}")
+    update_report(out, metrics=ranked(model, run.graph, watcher=TerminalWatcher(say)))
     if as_json:
         print_json(read_json(out / "report.json"))

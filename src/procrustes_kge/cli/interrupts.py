@@ -17,6 +17,7 @@ INTERRUPTED, TERMINATED = 130, 143  # 128 and the number of the signal, as shell
 ASKED = b"finishing this epoch, so that nothing is lost; press Ctrl-C again to stop at once\n"
 
 _stop: Callable[[], None] | None = None
+_told = ASKED
 _asked = 0  # the signal that came while `stop_first` was in force
 
 
@@ -38,10 +39,10 @@ def raise_again() -> None:
     _change(signal.SIGTERM, signal.SIG_DFL, _terminate)
 
 
-def stop_first(stop: Callable[[], None]) -> None:
-    """Let the first signal from here on call `stop`, and nothing more. A second one does not wait."""
-    global _stop, _asked  # a process has one set of handlers
-    _stop, _asked = stop, 0
+def stop_first(stop: Callable[[], None], told: bytes = ASKED) -> None:
+    """Let the first signal from here on call `stop`, and nothing more but words. A second one does not wait."""
+    global _stop, _told, _asked  # a process has one set of handlers
+    _stop, _told, _asked = stop, told, 0
     _change(signal.SIGINT, signal.default_int_handler, _ask)
     _change(signal.SIGTERM, _terminate, _ask)
 
@@ -67,7 +68,7 @@ def _ask(number: int, frame: FrameType | None) -> None:
     if _asked:
         interrupt(number)
     _asked = number
-    os.write(2, ASKED)
+    os.write(2, _told)
     if _stop is not None:
         _stop()
 

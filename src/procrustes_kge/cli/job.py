@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from procrustes_kge.cli import interrupts
+from procrustes_kge.cli.calibrate import keep_probabilities
 from procrustes_kge.cli.clock import elapsed
 from procrustes_kge.cli.repeating import repeating_command
 from procrustes_kge.cli.terminal import TerminalWatcher, print_json
@@ -26,6 +27,7 @@ from procrustes_kge.training.recipes import changed
 from procrustes_kge.words import counted
 
 EVERY, NEVER = "5m", "never"
+FOR_PROBABILITIES = 0.2  # of the time that is left after training; the rest is for ranking
 _EVERY = f"Keep what is needed to resume after this time ({EVERY}) or number of epochs (3), or {NEVER}."
 Every = Annotated[str | None, typer.Option("--checkpoint-every", help=_EVERY, show_default=EVERY)]
 
@@ -61,8 +63,7 @@ def carry_out(
         stopped = interrupts.release()
     finally:
         interrupts.release()
-    for_ranks = None if ends is None else max(0.0, ends - elapsed())
-    metrics = _ranked(run.model, job.graph, TerminalWatcher(say), for_ranks, folder, stopped)
+    metrics = _measured(run.model, job.graph, TerminalWatcher(say), ends, folder, stopped)
     update_report(folder, metrics=metrics, seconds=elapsed())
     if as_json:
         print_json(read_json(folder / "report.json"))
@@ -127,14 +128,19 @@ def _saying_how_to_go_on(folder: Path) -> Iterator[None]:
         raise InputError(f"{error}; {resume} from what was kept") from error
 
 
-def _ranked(
-    model: Model, graph: Graph, watcher: TerminalWatcher, seconds: float | None, folder: Path, stopped: int
+def _measured(
+    model: Model, graph: Graph, watcher: TerminalWatcher, ends: float | None, folder: Path, stopped: int
 ) -> dict[str, Any]:
-    """Rank; where that is interrupted, or was before it began, say that nothing is lost."""
+    """Calibrate and rank; where that is interrupted, or was before it began, say that nothing is lost."""
     try:
         if stopped:
             interrupts.interrupt(stopped)
-        return ranked(model, graph, watcher=watcher, seconds=seconds)
+        left = None if ends is None else max(0.0, ends - elapsed())
+        try:
+            keep_probabilities(model, graph, folder, left and FOR_PROBABILITIES * left)
+        except InputError as error:
+            watcher.say(f"no probabilities: {error}")
+        return ranked(model, graph, watcher=watcher, seconds=None if ends is None else max(0.0, ends - elapsed()))
     except (KeyboardInterrupt, SystemExit):
         print(f"{folder} holds what was learned; `procrustes evaluate {folder}` ranks it", file=sys.stderr)
         raise

@@ -1,1 +1,1 @@
-"""What one asks of a trained model: questions, evidence, probabilities, new entities, what relations are; data, no drawing."""
+"""What one asks of a trained model: questions, evidence, probabilities, new entities, what relations are."""

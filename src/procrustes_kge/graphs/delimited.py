@@ -35,7 +35,7 @@ def parse_delimited(
     end = text.find("\n", SAMPLE_CHARACTERS)
     sample = text[:end] if end > 0 else text  # of whole lines, however long
     if separator is None:
-        separator = _guess_separator(sample)
+        separator = guess_separator(sample)
     separator = SEPARATORS.get(separator.lower(), separator)
     if separator not in SEPARATORS.values():
         raise InputError(f"separator {separator!r} is not known; use tab, comma, space, ';' or '|'")
@@ -145,7 +145,7 @@ def _share_of_triples(text: str, separator: str, limit: int | None = None, width
     return widths.count(width) / max(len(widths), 1)
 
 
-def _guess_separator(text: str) -> str:
+def guess_separator(text: str) -> str:
     """Return a tab or a comma if the first lines have one, else a space."""
     if any("\t" in line for line in islice(io.StringIO(text), SAMPLE_ROWS)):
         return "\t"

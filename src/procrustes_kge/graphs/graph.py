@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,72 +13,9 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.lookup import Spellings, plain
-from procrustes_kge.words import counted, shortened, unknown
-
-SPLITS = ("train", "valid", "test")
-MOST_SHOWN = 5  # names in a message
-
-
-class Vocabulary(Sequence[str]):
-    """Names in row order, with the row of each name, and readable labels if there are any."""
-
-    def __init__(self, names: Iterable[str], kind: str, labels: Mapping[str, str] | None = None) -> None:
-        self.names = tuple(names)
-        self.kind = kind
-        self.labels = {name: labels[name] for name in self.names if name in labels} if labels else {}
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __getitem__(self, index: Any) -> Any:
-        return self.names[index]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names)
-
-    def __repr__(self) -> str:
-        return f"Vocabulary({counted(len(self), self.kind)})"
-
-    @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(self.names)}
-
-    @cached_property
-    def _spellings(self) -> Spellings:
-        return Spellings(self.names, self.labels)
-
-    def id(self, name: str) -> int:
-        """Return the row of a name. A label, another spelling or the last part of an IRI will do if it is unique."""
-        if name in self._ids:
-            return self._ids[name]
-        what, meant = self._spellings.meant(name)
-        if len(meant) == 1:
-            return self._ids[meant[0]]
-        if meant:
-            raise InputError(
-                f"{self.kind} {name!r} is {what} of {len(meant)} names; give one of them: {_quoted(meant)}"
-            )
-        near = list(map(repr, self._spellings.near(name)))
-        raise InputError(unknown(self.kind, name, map(repr, self.names), near, most=MOST_SHOWN))
-
-    def label(self, index: int) -> str:
-        """Return the label of a row, or its name if it has none."""
-        name = self.names[index]
-        return self.labels.get(name, name)
-
-    def shown(self, index: int) -> str:
-        """Return the name of a row, followed by its label if that differs."""
-        name, label = self.names[index], self.label(index)
-        return name if label == name else f"{name} ({label})"
-
-    def labelled(self, labels: Mapping[str, str]) -> Vocabulary:
-        """Return the same names with these labels; names without a new label keep the one they have."""
-        return Vocabulary(self.names, self.kind, {**self.labels, **labels})
-
-
-def _quoted(names: Sequence[str], most: int = MOST_SHOWN) -> str:
-    return shortened(list(map(repr, names)), most)
+from procrustes_kge.graphs.lookup import plain
+from procrustes_kge.graphs.vocabulary import SPLITS as SPLITS, Vocabulary as Vocabulary, quoted
+from procrustes_kge.words import counted, unknown
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +67,7 @@ class Graph:
         unseen = int((~self.seen).sum())
         remarks = {
             f"{counted(loops, 'triple')} from an entity to itself": loops,
-            f"{counted(len(once), 'relation')} with a single training triple: {_quoted(once, 3)}": once,
+            f"{counted(len(once), 'relation')} with a single training triple: {quoted(once, 3)}": once,
             f"{counted(unseen, 'entity')} in valid or test but not in train, so not learned": unseen,
             f"{counted(untrained, 'relation')} in valid or test but not in train, so not learned": untrained,
             "only 1 relation": len(self.relations) == 1,

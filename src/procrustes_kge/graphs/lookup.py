@@ -52,6 +52,15 @@ def folded(text: str) -> str:
     return "".join(mark for mark in _normal("NFKD", text.casefold()) if not combining(mark))
 
 
+def loose(text: str) -> str:
+    """Return a name without capitals, and with one space for any white space or underscores: both are often left out.
+
+    >>> loose(" New_York  City"), loose("new york city")
+    ('new york city', 'new york city')
+    """
+    return re.sub(r"[\s_]+", " ", plain(text).lower()).strip()
+
+
 def last_part(name: str) -> str:
     """Return what follows the last # or / of an IRI or a path, '' where there is neither.
 
@@ -81,6 +90,16 @@ class Spellings:
     def _by_last_part(self) -> dict[str, list[str]]:
         return _grouped((plain(last_part(name)), name) for name in self.names)
 
+    @cached_property
+    def _by_loose_spelling(self) -> dict[str, list[str]]:
+        labels = self.labels.items()
+        pairs = [*((loose(name), name) for name in self.names), *((loose(label), name) for name, label in labels)]
+        return _grouped(dict.fromkeys(pairs))
+
+    @cached_property
+    def _by_loose_last_part(self) -> dict[str, list[str]]:
+        return _grouped((loose(last_part(name)), name) for name in self.names)
+
     def meant(self, asked: str) -> tuple[str, list[str]]:
         """Return how the name was given (by a label, say), and the names that it may mean: ideally one, maybe none."""
         asked = plain(asked)
@@ -93,6 +112,8 @@ class Spellings:
             ("another spelling", lambda: self._by_spelling, iri),
             ("the label", lambda: self._by_label, asked),
             ("the last part", lambda: self._by_last_part, "" if iri else part),
+            ("another spelling", lambda: self._by_loose_spelling, loose(asked)),
+            ("the last part", lambda: self._by_loose_last_part, "" if iri else loose(part)),
         ]
         for what, index, key in ways:
             if key and (found := index().get(key)):

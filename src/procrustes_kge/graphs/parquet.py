@@ -31,11 +31,18 @@ ROWS = 100_000  # that are made into names at once
 
 def parse_parquet(data: bytes, where: str, wanted: Sequence[str] | None = None, most: int | None = None) -> Columns:
     """Return the columns of a Parquet file that hold head, relation and tail."""
+    columns, notes = parquet_columns(data, where, wanted, most)
+    return named(where, columns, notes)
+
+
+def parquet_columns(
+    data: bytes, where: str, wanted: Sequence[str] | None = None, most: int | None = None
+) -> tuple[list[list[str]], list[str]]:
+    """Return three columns of a Parquet file, '' where a value is missing, and notes for the user."""
     output, found = apart(__name__, data, where, most, wanted=wanted)
     *names, _ = output.decode().split("\0")
     rows = len(names) // len(ROLES)
-    columns = (names[number * rows : (number + 1) * rows] for number in range(len(ROLES)))
-    return named(where, columns, found["notes"])
+    return [names[number * rows : (number + 1) * rows] for number in range(len(ROLES))], found["notes"]
 
 
 def apart(module: str, data: bytes, where: str, most: int | None, **asked: Any) -> tuple[bytes, dict[str, Any]]:

@@ -7,16 +7,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.graphs.facts import Facts
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.models.described import as_line, as_table
+from procrustes_kge.models.highest import highest
 
 Ids = Int[Tensor, " b"]  # of entities or directions, one for each query
 Candidates = Int[Tensor, "b k"] | None  # entities to score for each query; None: all
 Scores = Float[Tensor, "b n"]
-# The share of a relation's training triples that lead from an entity to itself, from which on an entity may answer a
-# query about itself. Below that, leaving it out is wrong for fewer than one query in a hundred; left in, it often comes
-# first, because a vector that is hardly rotated stays nearest to itself.
-LOOPS = 0.01
 
 
 @runtime_checkable
@@ -98,23 +96,15 @@ class Answering(LinkPredictor):
 
 def may_answer_itself(graph: Graph, entity: int, relation: int) -> bool:
     """Say whether an entity may be related to itself: the graph holds this very triple, or training enough like it."""
-    heads, _, tails = graph.train[graph.train[:, 1] == relation].T
-    if int((heads == tails).sum()) >= LOOPS * len(heads):
-        return True
-    loop = torch.tensor([entity, relation, entity])
-    return any(bool((graph.split(split) == loop).all(dim=1).any()) for split in SPLITS)
+    return facts_of(graph).may_answer_itself(entity, relation)
+
+
+def facts_of(graph: Graph) -> Facts:
+    """Return what a graph holds, as arrays that share its memory."""
+    splits = {split: graph.split(split).cpu().numpy() for split in SPLITS}
+    return Facts(splits, len(graph.entities), len(graph.relations))
 
 
 def best(scores: Float[Tensor, " n"], k: int) -> Int[Tensor, " at_most_k"]:
     """Return the ids of the k highest scores, or of all if those are fewer, in the order of (−score, id)."""
-    if scores.isnan().any():
-        raise InputError(
-            "the model's scores are not numbers (NaN), so no answer is best; "
-            "the learning rate may have been too high: train again with a lower one"
-        )
-    # topk orders ties differently on every machine. It only finds the last score that counts, in time linear in n;
-    # equal scores are then ordered by id, and the lowest ids are kept where not all of them fit.
-    last = scores.topk(min(k, len(scores)), sorted=False).values.min()
-    above, equal = (torch.nonzero(each).flatten() for each in (scores > last, scores == last))
-    ids = torch.cat([above, equal[: k - len(above)]])
-    return ids[scores[ids].argsort(descending=True, stable=True)]
+    return torch.from_numpy(highest(scores.float().cpu().numpy(), k)).to(scores.device)

@@ -6,6 +6,7 @@ model.safetensors    vectors, rotations (may be left out), translations, scales;
 entities.txt         a name per line, in row order; relations.txt likewise
 labels.json          readable names of entities, where there are any; relation_labels.json likewise
 triples.safetensors  train, valid and test as ids
+calibration.json     what turns scores into probabilities, where there were validation triples enough to tell
 report.json          dataset, settings, metrics, learning curve, footprint, versions
 manifest.json        size and checksum of each of these, and the format of them all
 
@@ -26,6 +27,7 @@ from torch import Tensor
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.trained import TrainedBaseline
+from procrustes_kge.models.calibration import Calibration
 from procrustes_kge.models.paths import LONGEST, NO_STEP
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.with_paths import MOST_PATHS, WithPaths
@@ -47,10 +49,10 @@ Contents = dict[str, Any]  # by file: an object of JSON, a list of names, or ten
 FORMAT = 6
 
 SETTINGS, REPORT, MODEL, TRIPLES = "settings.json", "report.json", "model.safetensors", "triples.safetensors"
-PATHS = "paths.safetensors"
+PATHS, CALIBRATION = "paths.safetensors", "calibration.json"
 ENTITIES, RELATIONS, LABELS, RELATION_LABELS = "entities.txt", "relations.txt", "labels.json", "relation_labels.json"
 NEEDED = {SETTINGS, REPORT, MODEL, ENTITIES, RELATIONS}
-FILES = NEEDED | {TRIPLES, PATHS, LABELS, RELATION_LABELS, MANIFEST, RECORD}
+FILES = NEEDED | {TRIPLES, PATHS, CALIBRATION, LABELS, RELATION_LABELS, MANIFEST, RECORD}
 ABOUT = {
     **{"model": str, "graph": str | None, "translate": bool, "scale": bool, "inverses": bool},
     **{"method": str | None, "settings": dict | None, "options": dict | None},
@@ -103,6 +105,7 @@ def contents_of(run: Run, relations: bool = True) -> Contents:
         RELATION_LABELS: model.relations.labels,
         TRIPLES: {split: graph.split(split) for split in SPLITS} if graph else {},
         PATHS: run.model.evidence_tables() if isinstance(run.model, WithPaths) else {},
+        CALIBRATION: run.calibration.as_json() if run.calibration else {},
     }
     return {name: content for name, content in contents.items() if content or name in NEEDED}
 
@@ -154,6 +157,8 @@ def check(contents: Contents) -> None:
         raise ValueError(f"{TRIPLES} is missing")
     if PATHS in contents:
         _check_paths(contents[PATHS], sizes[1], TRIPLES in contents)
+    if CALIBRATION in contents:
+        calibration_of(contents)
     if TRIPLES in contents:
         check_triples(contents[TRIPLES], *sizes)
     elif about["model"] == "procrustes" and "rotations" not in tensors:
@@ -174,7 +179,15 @@ def run_of(contents: Contents) -> Run:
     settings = settings_of(about["method"], about["settings"]) if about["method"] else None
     embedding = of_baseline or _procrustes(tensors, about, graph, settings)
     model = embedding if PATHS not in contents else WithPaths.of_tables(embedding, contents[PATHS], graph.train)
-    return Run(model, graph if TRIPLES in contents else None, settings, contents[REPORT])
+    kept = graph if TRIPLES in contents else None
+    return Run(model, kept, settings, contents[REPORT], calibration=calibration_of(contents))
+
+
+def calibration_of(contents: Contents) -> Calibration | None:
+    """Return what turns scores into probabilities, where it is kept."""
+    if CALIBRATION not in contents:
+        return None
+    return Calibration.of_json(contents[CALIBRATION], 2 * len(contents[RELATIONS]), CALIBRATION)
 
 
 def _procrustes(tensors: Mapping[str, Tensor], about: Mapping[str, Any], graph: Graph, settings: Any) -> Procrustes:

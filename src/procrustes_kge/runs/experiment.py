@@ -4,7 +4,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import SPLITS, Graph
+from procrustes_kge.models.calibration import Calibration
 from procrustes_kge.models.ranking import PROTOCOL, Evaluation, evaluate
 from procrustes_kge.models.with_paths import Embedding, WithPaths
 from procrustes_kge.system.devices import choose_device
@@ -37,6 +38,7 @@ class Run:
     graph: Graph | None
     settings: Settings | None
     report: dict[str, Any]
+    calibration: Calibration | None = field(default=None, kw_only=True)
 
 
 class Watcher:

@@ -45,6 +45,19 @@ def export(
     RDF take `predictions`. A file that exists is replaced only if an export to the same path wrote it and it has not
     changed since; `force` replaces any file.
     """
+    target, kind = Path(path), check_export(path, kind)
+    content = Content(what, exported_tables(model, what), getattr(model, what), model.relations, graph, predictions)
+    with scratch_folder(target) as scratch:
+        written = EXPORTS[kind](scratch, target.name, content)
+        places = [target.parent / file.name for file in written]
+        _leave_runs_whole(places)
+        remedy = "choose another name, or add --force (in Python, force=True) to replace it"
+        put_in_place(dict(zip(places, written, strict=True)), scratch, remedy, force)
+    return places
+
+
+def check_export(path: str | Path, kind: str | None = None) -> str:
+    """Return the format of an export; refuse a place or a format that cannot be, before any work is done."""
     target = Path(path)
     with explain_write_errors(target):
         if not target.parent.is_dir():
@@ -58,14 +71,7 @@ def export(
         raise InputError(f"{target}: its suffix does not say which format; add --format {either(EXPORTS)}")
     if kind not in EXPORTS:
         raise InputError(unknown("format", kind, EXPORTS))
-    content = Content(what, exported_tables(model, what), getattr(model, what), model.relations, graph, predictions)
-    with scratch_folder(target) as scratch:
-        written = EXPORTS[kind](scratch, target.name, content)
-        places = [target.parent / file.name for file in written]
-        _leave_runs_whole(places)
-        remedy = "choose another name, or add --force (in Python, force=True) to replace it"
-        put_in_place(dict(zip(places, written, strict=True)), scratch, remedy, force)
-    return places
+    return kind
 
 
 def _leave_runs_whole(places: Sequence[Path]) -> None:

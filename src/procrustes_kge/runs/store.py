@@ -15,13 +15,16 @@ import torch
 from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
+from procrustes_kge.models.calibration import Calibration
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.models.with_paths import WithPaths
 from procrustes_kge.runs.contents import (
+    CALIBRATION,
     FILES,
     FORMAT,
     MIGRATIONS,
     MODEL,
+    RELATIONS,
     REPORT,
     SETTINGS,
     check,
@@ -73,17 +76,18 @@ def save(
     settings: Settings | None = None,
     report: Mapping[str, Any] | None = None,
     relations: bool = True,
+    calibration: Calibration | None = None,
 ) -> None:
     """Save a run folder. An existing run folder is replaced, unless it contains other files.
 
     Without `graph`, the saved run can predict but not rank. With `relations=False`, rotations are left out and computed
     again from the entities and the training triples on loading; the folder is smaller, and a model trained by `fit`
-    gives the same answers. A baseline is always saved with its relations.
+    gives the same answers. A baseline is always saved with its relations. With `calibration`, probabilities are kept.
     """
     check_target(folder)
     target = Path(folder).resolve()
     _check_belongs(model, graph, settings, relations)
-    contents = contents_of(Run(model, graph, settings, dict(report or {})), relations)
+    contents = contents_of(Run(model, graph, settings, dict(report or {}), calibration=calibration), relations)
     try:
         check(contents)
     except ValueError as error:
@@ -118,6 +122,20 @@ def update_report(folder: str | Path, **changes: Any) -> None:
         except ValueError as error:
             raise InputError(f"{folder}: its report stays as it was ({in_one_line(error)}); correct it") from error
         replace(target, REPORT, lambda path: write_json(path, report))
+
+
+def keep_calibration(folder: str | Path, calibration: Calibration) -> None:
+    """Put a calibration into a saved run, in place of the one that it may have."""
+    target = Path(folder)
+    with explain_write_errors(target / CALIBRATION), locked(target, PATIENCE):
+        try:
+            names = _sealed(target, verify=True).read(RELATIONS).decode("utf-8", "surrogatepass")
+            Calibration.of_json(calibration.as_json(), 2 * names.count("\n"), CALIBRATION)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{folder}: no calibration was kept ({in_one_line(error)}); give the run that it was made for"
+            ) from error
+        replace(target, CALIBRATION, lambda path: write_json(path, calibration.as_json()))
 
 
 def check_target(folder: str | Path) -> None:
@@ -217,7 +235,7 @@ def loaded(source: Path, verify: bool = True) -> SavedRun:
         if is_out_of_memory(error):
             raise
         raise _damaged(source, error) from error
-    return SavedRun(run.model, run.graph, run.settings, run.report, source)
+    return SavedRun(run.model, run.graph, run.settings, run.report, source, calibration=run.calibration)
 
 
 def steadily(source: Path, work: Callable[[Path], Result], sure: bool = True) -> Result:

@@ -1,24 +1,19 @@
-"""Tensors in a file of the format safetensors: nothing in it is run, and what it says of itself is checked first.
-
-Eight bytes, the length of the header; the header, JSON with dtype, shape and place of each tensor; then their bytes.
-"""
+"""Tensors in a file of the format safetensors: nothing in it is run, and what it says of itself is checked first."""
 
 import math
 from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from procrustes_kge.system.files import parsed_json
+from procrustes_kge.runs.headers import read_header
 from procrustes_kge.system.sealed import Checked, DamagedError, Sealed
 
-LARGEST_HEADER = 2**22  # bytes: names and shapes of some ten thousand tensors
-LARGEST_SIZE, MOST_AXES = 2**62, 16  # numbers of a tensor, zeros in its shape left out
 DTYPES = {
     **{"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16},
     **{"I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8},
@@ -62,7 +57,7 @@ def read_tensors(folder: Sealed, name: str, check: Callable[[Specs], None] = lam
     `check` is called with what the file says of them, and raises where that is not expected, before memory is taken.
     """
     with folder.open(name) as file:
-        specs = _header(file)
+        specs = {each: Spec(DTYPES[about.dtype], about.shape) for each, about in read_header(file).items()}
         check(specs)
         return {each: _read(file, spec) for each, spec in specs.items()}
 
@@ -70,7 +65,7 @@ def read_tensors(folder: Sealed, name: str, check: Callable[[Specs], None] = lam
 def tensors_in(data: bytes, name: str) -> dict[str, Tensor]:
     """Return the tensors of a file of any origin; a ValueError says what is damaged."""
     file = Checked(BytesIO(data), name, verify=False, size=len(data))
-    return {each: _read(file, spec) for each, spec in _header(file).items()}
+    return {each: _read(file, Spec(DTYPES[about.dtype], about.shape)) for each, about in read_header(file).items()}
 
 
 def check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
@@ -78,35 +73,6 @@ def check_finite(tensors: Mapping[str, Tensor], where: str) -> None:
     for name, tensor in tensors.items():
         if tensor.is_floating_point() and tensor.numel() and not all(map(math.isfinite, tensor.aminmax())):
             raise DamagedError(f"{where}: {name} has numbers that are not finite")
-
-
-def _header(file: Checked) -> dict[str, Spec]:
-    """Return what a file says of its tensors, in their order, and read on to the first; they fill it without gaps."""
-    size = int.from_bytes(file.take(8), "little") if file.left >= 8 else 0
-    if not 0 < size <= min(file.left, LARGEST_HEADER):
-        raise DamagedError(f"{file.name} does not begin as a file of tensors does")
-    header = parsed_json(file.take(size), file.name)
-    header.pop("__metadata__", None)
-    try:
-        found = sorted(((*about["data_offsets"], name, _spec(about)) for name, about in header.items()))
-        ends = [end for _, end, *_ in found]
-        fits = all(
-            end - start == math.prod(spec.shape) * spec.dtype.itemsize and start == before
-            for (start, end, _, spec), before in zip(found, [0, *ends[:-1]], strict=False)
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedError(f"{file.name}: what it says of its tensors cannot be understood") from error
-    if not fits or (ends or [0])[-1] != file.left:
-        raise DamagedError(f"{file.name}: its tensors do not fill it")
-    return {name: spec for _, _, name, spec in found}
-
-
-def _spec(about: Mapping[str, Any]) -> Spec:
-    shape = tuple(about["shape"])
-    known = len(shape) <= MOST_AXES and all(type(size) is int and size >= 0 for size in shape)
-    if not known or math.prod(filter(None, shape)) > LARGEST_SIZE:
-        raise ValueError
-    return Spec(DTYPES[about["dtype"]], shape)
 
 
 def _read(file: Checked, spec: Spec) -> Tensor:

@@ -67,15 +67,16 @@ def seal(folder: Path, kind: str, format: int, known: Mapping[str, Entry] | None
 
 
 def replace(folder: Path, name: str, write: Callable[[Path], None]) -> None:
-    """Replace a file of a sealed folder by what `write` writes to a path.
+    """Replace a file of a sealed folder, or add one, by what `write` writes to a path.
 
     At every moment the file is what the manifest says, for readers and after a crash: first the manifest has the sums
-    of both, then the file is replaced, then the old one is forgotten. The caller holds the lock of the folder.
+    of both, then the file is replaced, then the old one is forgotten. A new file is there before the manifest has it.
+    The caller holds the lock of the folder.
     """
     manifest = read_manifest(folder)
     with scratch_folder(folder) as scratch:
-        now = _entry_of(folder / name)
-        if now not in manifest.files.get(name, ()):
+        now = _entry_of(folder / name) if name in manifest.files else None
+        if now is not None and now not in manifest.files[name]:
             raise DamagedError(f"{name} was changed or damaged since it was written: its checksum is another")
         write(scratch / name)
         fresh = _entry_of(scratch / name)
@@ -85,7 +86,8 @@ def replace(folder: Path, name: str, write: Callable[[Path], None]) -> None:
             write_json(scratch / MANIFEST, dataclasses.replace(manifest, files=files).as_json())
             put_file(scratch / MANIFEST, folder / MANIFEST)
 
-        announce(fresh, now)
+        if now is not None:
+            announce(fresh, now)
         put_file(scratch / name, folder / name)
         announce(fresh)
 

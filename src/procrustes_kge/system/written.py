@@ -44,6 +44,12 @@ def put_in_place(fresh: Mapping[Path, Path | None], scratch: Path, remedy: str, 
     _swap({**changes, folder / RECORD: scratch / RECORD}, scratch)
 
 
+def check_replaceable(place: Path, remedy: str) -> None:
+    """Refuse a file that is not ours to replace, before any work is done."""
+    if problem := _problem(place, place.name, _recorded(place.parent)):
+        raise InputError(f"{place}: {problem}; {remedy}")
+
+
 def _problem(place: Path, owner: str, record: Mapping[str, Any]) -> str | None:
     """Return in words why a file may not be replaced."""
     if not (place.exists() or place.is_symlink()):

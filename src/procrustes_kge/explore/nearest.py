@@ -1,0 +1,57 @@
+"""The entities whose vectors lie nearest to that of another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from procrustes_kge.errors import InputError
+from procrustes_kge.explore.answers import Answers, Neighbour
+from procrustes_kge.explore.asked import Asked, ask
+from procrustes_kge.explore.asking import Name, row_of
+from procrustes_kge.explore.predicting import check_count
+from procrustes_kge.explore.questions import Found, Numbered, Questions, asked_in_turn
+from procrustes_kge.models.highest import highest
+
+
+def neighbours(
+    source: Any, entity: Name | None = None, *, k: int = 10, questions: Any = None, graph: Any = None
+) -> Answers[Neighbour]:
+    """Return the k entities that are most similar to an entity: cos(x, y) = x · y / (‖x‖ ‖y‖).
+
+    Entities are alike where the model gives them alike places in triples. `questions` are many entities: a list, a
+    frame with a column `entity`, or the path of a file with one on each line.
+    """
+    asked = ask(source, graph)
+    check_count(k)
+
+    def understood(row: Any) -> int:
+        if row[0] is None:
+            raise InputError("no entity is given; name the one whose neighbours are asked for")
+        return row_of(asked.entities, row[0])
+
+    found = Questions.of(questions, (entity,), understood, ("entity",))
+    return found.answered(Neighbour, lambda numbered: nearest(asked, numbered, k))
+
+
+def nearest(asked: Asked, entities: Iterable[Numbered[int]], k: int) -> Iterator[Found[Neighbour]]:
+    """Yield the neighbours of each entity in turn."""
+    vectors = asked.scorer.vectors()
+    lengths = np.linalg.norm(vectors, axis=1)
+    inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    for some in asked_in_turn(entities, asked.per_block):
+        rows = np.array([each.asks for each in some])
+        # Not by products of vectors made unit: that would copy the table.
+        similar = (vectors[rows] * inverse[rows, None]) @ vectors.T
+        similar *= inverse
+        for (number, entity), found in zip(some, similar, strict=True):
+            best = [each for each in highest(found, k + 1).tolist() if each != entity][:k]
+            ranked = enumerate(best, start=1)
+            yield Found(number, [_row(asked, number, entity, rank, each, found[each]) for rank, each in ranked])
+
+
+def _row(asked: Asked, number: int, entity: int, rank: int, answer: int, similarity: Any) -> Neighbour:
+    names = asked.entities
+    return Neighbour(number, names[entity], rank, names[answer], names.label(answer), float(similarity))
