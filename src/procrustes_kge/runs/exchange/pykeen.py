@@ -5,6 +5,7 @@ Inverse relations are relations of their own, as PyKEEN has them: 2r asks for ta
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -18,13 +19,13 @@ from procrustes_kge.models.predictor import Answering
 from procrustes_kge.models.procrustes import Procrustes
 
 
-class ProcrustesInteraction(Interaction[Tensor, tuple[Tensor, Tensor, Tensor], Tensor]):
+class ProcrustesInteraction(Interaction[Tensor, Sequence[Tensor], Tensor]):
     """score(h, r, t) = (c ∘ (h Q) + b) · t, in segments."""
 
     entity_shape = ("sw",)
     relation_shape = ("swv", "sv", "sv")
 
-    def forward(self, h: Tensor, r: tuple[Tensor, Tensor, Tensor], t: Tensor) -> Tensor:
+    def forward(self, h: Tensor, r: Sequence[Tensor], t: Tensor) -> Tensor:
         """Return the scores of triples, whose leading axes are broadcast."""
         rotations, scales, translations = r
         wanted = torch.einsum("...sw,...swv->...sv", h, rotations) * scales + translations

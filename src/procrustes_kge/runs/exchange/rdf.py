@@ -36,10 +36,13 @@ def write_turtle(scratch: Path, name: str, content: Content) -> list[Path]:
 
 def write_ntriples(scratch: Path, name: str, content: Content) -> list[Path]:
     """Write a blank node for each triple, as N-Triples has them."""
+    node = "_:predicted"
+    while any(each.startswith(node) for each in content.names):  # one that no entity has
+        node += "x"
 
     def statement(number: int, triple: str, facts: Sequence[tuple[str, str]]) -> str:
-        lines = [f"_:predicted{number} <{REIFIES}> <<( {triple} )>> .\n"]
-        return "".join(lines + [f"_:predicted{number} <{BASE}{fact}> {value} .\n" for fact, value in facts])
+        lines = [f"{node}{number} <{REIFIES}> <<( {triple} )>> .\n"]
+        return "".join(lines + [f"{node}{number} <{BASE}{fact}> {value} .\n" for fact, value in facts])
 
     return _write(scratch / name, content, statement)
 
