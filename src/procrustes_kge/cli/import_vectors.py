@@ -67,9 +67,8 @@ def import_vectors(
     run = from_vectors(read, given, segment=segment, lengths=lengths, missing=missing, translate=translate)
     about = run.report["imported"]
     rows, dim = given.table.shape
-    say(
-        f"read   {counted(rows, 'vector')} of {dim:,} numbers, used {about['vectors']:,}, in segments of {about['segment']}"
-    )
+    used = f"used {about['vectors']:,}, in segments of {about['segment']}"
+    say(f"read   {counted(rows, 'vector')} of {dim:,} numbers, {used}")
     for note in about["notes"]:
         say(f"  {note}")
     assert run.graph is not None

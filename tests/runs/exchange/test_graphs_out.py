@@ -132,7 +132,7 @@ def test_rdf_says_how_likely_each_triple_is_and_claims_none(suffix, model, tmp_p
     assert isinstance(found[1][0], pyoxigraph.BlankNode)
     assert math.isclose(found[1][3]["probability"], 1e-9)
     assert labels[found[1][2].value] == "two\twords"
-    with pytest.raises(InputError, match="quoted triples left out|holds no triples|literal values"):
+    with pytest.raises(InputError, match=r"quoted triples left out|literal values"):
         read_graph(file)  # nothing is claimed that a graph could hold
 
 

@@ -60,7 +60,7 @@ def test_glove_has_no_header_and_words_may_have_blanks():
     assert read_text(b"\xef\xbb\xbfthe 1 2\r\na 3 4", "v")[0] == ["the", "a"]
     assert read_text(b"the 1e-3 2\nat name 0.5 -1\n", "v")[0] == ["the", "at name"]
     assert read_text(b"2 2\nat name 0.5 -1\nthe 1 2\n", "v")[0] == ["at name", "the"]
-    with pytest.raises(InputError, match="line 2: 2 numbers behind 'the', expected 3|'name' is no number"):
+    with pytest.raises(InputError, match=r"line 2: 2 numbers behind 'the', expected 3|'name' is no number"):
         read_text(b"at name 0.5 -1\nthe 1 2\n", "v")  # the first line says how many there are
 
 
