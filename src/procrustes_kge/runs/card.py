@@ -172,7 +172,9 @@ def _made(report: Mapping[str, Any]) -> Iterator[str]:
     facts["seconds of training"] = _within(report, "footprint", "seconds")
     facts = {**_mapping(report.get("settings")), **facts}
     facts |= {f"imported {name}": value for name, value in _mapping(report.get("imported")).items() if name != "notes"}
-    rows = [[name.replace("_", " "), _value(value)] for name, value in facts.items() if value not in (None, "", [])]
+    rows = [
+        [_plain(name).replace("_", " "), _value(value)] for name, value in facts.items() if value not in (None, "", [])
+    ]
     if rows:
         yield "## How it was made\n"
         yield from _table(["", ""], rows)
