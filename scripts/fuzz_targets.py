@@ -13,23 +13,19 @@ import os
 import shutil
 import sys
 import warnings
-import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from fuzz_exchange import VECTORS, zipped
 from fuzz_inputs import Files, Target
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.labels import read_labels
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
-from procrustes_kge.runs.exchange.vectors import read_vectors
-from procrustes_kge.runs.export import export
 from procrustes_kge.runs.store import load_run, save
 from procrustes_kge.system.extras import package
 from procrustes_kge.training.checkpoints import Stopped
@@ -272,53 +268,6 @@ def check_archive(path: Path) -> bool:
     return bool(datasets.fetch(replace(known.archive, mirror=path.name)))
 
 
-def zipped(folder: Path) -> Files:
-    """Return zip archives: of splits, of one table, in folders, stored and packed, and one that unpacks to much."""
-    plain = texts("tsv", folder)["plain.tsv"]
-    splits = {f"data/{split}.txt": plain for split in ("train", "valid", "test")} | {"data/README.md": b"read me"}
-    found = {"splits": splits, "one": {"edges.tsv": plain}, "turtle": {"e.ttl": texts("turtle", folder)["plain.ttl"]}}
-    files = dict[str, bytes]()
-    for name, members in {**found, "much": {"edges.tsv": b"a\tr\tb\n" * 800_000}}.items():
-        for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)[name == "much" :]:
-            out = io.BytesIO()
-            with zipfile.ZipFile(out, "w", method) as archive:
-                for member, data in members.items():
-                    archive.writestr(member, data)
-            files[f"{name}{method}.zip"] = out.getvalue()
-    return files
-
-
-def vectors(kind: str, folder: Path) -> Files:
-    """Return files of vectors, as exports and other programs write them."""
-    names = [f"entity {row}" for row in range(40)]
-    model = learn(_graph(), SETTINGS)
-    table = model.table.cpu().numpy()
-    end = {"word2vec": ".vec", "word2vec-binary": ".bin"}.get(kind, f".{kind}")
-    (file, *_) = export(model, folder / f"v{end}", kind)
-    files = {f"export{end}": file.read_bytes()}
-    out = io.BytesIO()
-    if kind == "npy":
-        np.save(out, np.asfortranarray(table.astype("f8")))
-    elif kind == "npz":
-        np.savez_compressed(out, names=np.array(names), vectors=table, other=table[:, :2])
-    elif kind == "word2vec":  # as GloVe has it
-        out.write(
-            "".join(f"{name} {' '.join(map(str, row))}\n" for name, row in zip(names, table, strict=True)).encode()
-        )
-    elif kind == "parquet":
-        package("polars", "fuzzing Parquet").DataFrame({"word": names, "v": table.tolist()}).write_parquet(out)
-    return {**files, **({f"other{end}": out.getvalue()} if out.getvalue() else {})}
-
-
-def check_vectors(path: Path) -> bool:
-    """Read vectors, and check that there is a name for each row."""
-    path.with_suffix(".txt").write_text("".join(f"entity {row}\n" for row in range(40)))
-    found = read_vectors(path, max_unpacked=2**24)
-    assert found.table.ndim == 2, "no rows"
-    assert len(found.names) == len(found.table), "a row without a name"
-    return True
-
-
 def _graph() -> Graph:
     return read_graph([(f"entity {h}", r, f"entity {t}") for h, r, t in ROWS], valid=0.1, test=0.1)
 
@@ -392,20 +341,12 @@ def _kept(folder: Path) -> Any:
     return kept.facts, [each[:2] for each in kept.added], {part: each.epoch for part, each in kept.parts.items()}, bits
 
 
-VECTORS = ("npy", "npz", "safetensors", "parquet", "word2vec", "word2vec-binary")
-NUMBERS = [" ", "\n", "1", "-1", "nan", "inf", "1e999", "0 0\n", "2 2\n", "9" * 30, "a ", "1_0", "0x1", "\0", "é ", "."]
-
 TARGETS: dict[str, Target] = {
     **{kind: Target(partial(texts, kind), read, WORDS[kind]) for kind in ENDS if kind != "parquet"},
     "parquet": Target(tables, read, share=3),
     "packed": Target(packed, read, share=8, within=repacked),
     "zip": Target(zipped, read, share=4),
-    **{
-        f"vectors-{kind}": Target(
-            partial(vectors, kind), check_vectors, NUMBERS if kind == "word2vec" else (), 1 if kind == "parquet" else 4
-        )
-        for kind in VECTORS
-    },
+    **VECTORS,
     "labels": Target(labels, check_labels, [*NASTY, *JSON]),
     "archive": Target(archives, check_archive, share=1),
     "run": Target(run_folder, check_run, share=4, together=True),

@@ -18,7 +18,7 @@ from procrustes_kge.runs.exchange.content import Content, cell
 from procrustes_kge.words import counted
 
 HEADER = re.compile(rb"[ \t]*(\d{1,18})[ \t]+(\d{1,9})[ \t]*\r?\n")
-LONGEST_HEADER, LONGEST_WORD = 64, 10_000  # bytes
+LONGEST_HEADER, LONGEST_WORD, LONGEST_NUMBER = 64, 10_000, 64  # bytes
 MOST_NUMBERS = 2**20  # of a vector
 CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|nan|inf|infinity)", re.IGNORECASE)
@@ -145,8 +145,10 @@ def _parsed(lines: Sequence[str], dim: int, place: Callable[[int], str]) -> tupl
         if len(fields) != dim:
             seen = f"{counted(len(fields), 'number')} behind {name[:30]!r}, expected {dim:,}"
             raise InputError(f"{place(row)}: {seen}; is the line whole?")
+        if len(line) > LONGEST_WORD + LONGEST_NUMBER * dim:
+            raise InputError(f"{place(row)}: {len(line):,} characters for {dim:,} numbers; is it one line?")
         try:
-            table[row] = fields
+            table[row] = [float(field) for field in fields]  # as text, NumPy would give each the room of the longest
         except ValueError:
             strange = next((each for each in fields if not NUMBER.fullmatch(each)), fields[0])
             raise InputError(f"{place(row)}: {strange[:30]!r} is no number, expected {dim:,} of them") from None
