@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from fuzz_exchange import VECTORS, zipped
 from fuzz_inputs import Files, Target
 from procrustes_kge.graphs import datasets
 from procrustes_kge.graphs.graph import Graph
@@ -344,6 +345,8 @@ TARGETS: dict[str, Target] = {
     **{kind: Target(partial(texts, kind), read, WORDS[kind]) for kind in ENDS if kind != "parquet"},
     "parquet": Target(tables, read, share=3),
     "packed": Target(packed, read, share=8, within=repacked),
+    "zip": Target(zipped, read, share=4),
+    **VECTORS,
     "labels": Target(labels, check_labels, [*NASTY, *JSON]),
     "archive": Target(archives, check_archive, share=1),
     "run": Target(run_folder, check_run, share=4, together=True),

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from procrustes_kge.models.procrustes import Procrustes as Procrustes
     from procrustes_kge.models.ranking import Evaluation as Evaluation, Metrics as Metrics, evaluate as evaluate
     from procrustes_kge.runs.checkpoints import FolderCheckpoints as FolderCheckpoints
-    from procrustes_kge.runs.export import export as export
+    from procrustes_kge.runs.export import export as export, to_pykeen as to_pykeen
+    from procrustes_kge.runs.importing import from_vectors as from_vectors
     from procrustes_kge.runs.store import load as load, load_run as load_run, save as save
     from procrustes_kge.training.contrastive import contrast as contrast
     from procrustes_kge.training.contrastive_settings import ContrastSettings as ContrastSettings
@@ -56,7 +57,8 @@ _PUBLIC = {
     "models.procrustes": "Procrustes",
     "models.ranking": "Evaluation Metrics evaluate",
     "runs.checkpoints": "FolderCheckpoints",
-    "runs.export": "export",
+    "runs.export": "export to_pykeen",
+    "runs.importing": "from_vectors",
     "runs.store": "load load_run save",
     "training.contrastive": "contrast",
     "training.contrastive_settings": "ContrastSettings",

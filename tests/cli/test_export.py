@@ -49,3 +49,24 @@ def test_relations_are_exported(procrustes, run):
         **{"what": "relations", "format": "parquet", "files": ["r.parquet"]},
         "shape": [3, 4, 10, 10],
     }
+
+
+def test_every_format_is_written(procrustes, run):
+    for name, kind in (("a.npz", "npz"), ("b.safetensors", "safetensors"), ("c.sql", "pgvector")):
+        assert json.loads(procrustes("export", run, name, "--json"))["format"] == kind
+    for kind in ("word2vec-binary", "projector", "postgresql"):
+        printed = procrustes("export", run, f"of-{kind}", "--format", kind)
+        assert printed.endswith("   40 vectors of dimension 40\n")
+
+
+def test_predicted_triples_are_exported(procrustes, refused, run):
+    printed = procrustes("export", run, "predicted.ttl", "--predictions", 5)
+    assert printed.startswith("wrote  predicted.ttl   5 predicted triples with their ")
+    assert Path("predicted.ttl").read_text().count("<< ") == 5
+    about = json.loads(procrustes("export", run, "predicted.nt", "--predictions", 7, "--json"))
+    assert (about["format"], about["triples"]) == ("ntriples", 7)
+    printed = procrustes("export", run, "nodes.csv", "--format", "neo4j", "--predictions", 3)
+    assert "\nload it with  neo4j-admin database import full --nodes=nodes.csv" in printed
+    assert Path("nodes-relationships.csv").read_text().count(",predicted,") == 3
+    refused("export", run, "v.npy", "--predictions", 3, setting="--predictions", seen="npy holds none", remedy="turtle")
+    refused("export", run, "p.nt", "--predictions", 0, setting="--predictions", seen="0", remedy="at least 1")

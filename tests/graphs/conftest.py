@@ -13,16 +13,16 @@ from procrustes_kge.graphs import parquet
 def parquet_here():
     """Read Parquet in this process, by what the other process runs, without its limits."""
 
-    def here(given, where, seconds):
+    def here(module, given, where, seconds):
         output = io.BytesIO()
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(parquet, "sys", SimpleNamespace(stdin=_stream(given), stdout=_stream(output)))
-            parquet.main()
-        *names, report = output.getvalue().decode().split("\0")
-        return names, json.loads(report)
+            parquet.answer(parquet._write_names)
+        content, _, report = output.getvalue().rpartition(parquet.BEGINS)
+        return content, json.loads(report)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parquet, "_apart", here)
+        patch.setattr(parquet, "_ended", here)
         patch.setattr(parquet, "_limit", lambda *_: None)
         patch.setattr(parquet, "signal", SimpleNamespace(signal=lambda *_: None, SIGINT=None, SIG_IGN=None))
         patch.setattr(parquet, "os", SimpleNamespace(_exit=lambda _: None))

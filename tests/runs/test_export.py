@@ -13,10 +13,11 @@ import pytest
 import torch
 from hypothesis import given, strategies as st
 
-from folders import files_in, model_of
+from folders import files_in, graph_for, model_of
 from procrustes_kge.errors import InputError
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.trained import TrainedBaseline
+from procrustes_kge.runs.exchange.content import Predicted
 from procrustes_kge.runs.export import EXPORTS, export
 from procrustes_kge.runs.store import save
 from procrustes_models import drawn
@@ -32,6 +33,12 @@ def read_word2vec(path):
     assert len(rows) == count
     assert {len(row) for row in rows} == {dim + 1}
     return [row[0] for row in rows], np.array([row[1:] for row in rows], dtype=np.float32)
+
+
+def exported(model, path, kind=None, **options):
+    """Export in any format, with a graph and a prediction for those that hold such."""
+    graph = graph_for(model, [(0, 0, 1)])
+    return export(model, path, kind, graph=graph, predictions=[Predicted(1, 0, 0, 2.5, 0.75)], **options)
 
 
 @pytest.fixture
@@ -90,9 +97,9 @@ def test_names_that_would_meet_are_named(tmp_path):
 
 def test_an_export_replaces_an_earlier_one(named, tmp_path):
     for kind in EXPORTS:
-        export(model_of("ab"), tmp_path / f"{kind}.{kind}", kind)
+        exported(model_of("ab"), tmp_path / f"{kind}.{kind}", kind)
         before = {file: file.read_bytes() for file in tmp_path.glob(f"{kind}.*")}
-        export(named, tmp_path / f"{kind}.{kind}", kind)
+        exported(named, tmp_path / f"{kind}.{kind}", kind)
         assert all(file.read_bytes() != content for file, content in before.items())
 
 
@@ -101,7 +108,7 @@ def test_exports_that_cannot_be_are_refused_and_nothing_is_touched(named, tmp_pa
     (tmp_path / "train.txt").write_text("a\tr\tb\n")
     before = files_in(tmp_path)
     refusals = [
-        (tmp_path / "x.bin", "pickle", "unknown format 'pickle'. Known: npy, parquet, word2vec"),
+        (tmp_path / "x.bin", "pickle", "unknown format 'pickle'. Known: npy, npz, parquet, safetensors, word2vec"),
         (tmp_path / "nowhere" / "x.npy", "npy", "nowhere: no such folder to write x.npy into"),
         (tmp_path / "train.txt" / "x.npy", "npy", r"train\.txt: no such folder to write x\.npy into"),
         (tmp_path / "folder", "parquet", "folder: is a folder, expected the name of a file; try .*vectors"),
@@ -115,14 +122,14 @@ def test_exports_that_cannot_be_are_refused_and_nothing_is_touched(named, tmp_pa
     ]
     for path, kind, message in refusals:
         with pytest.raises(InputError, match=message):
-            export(named, path, kind)
+            exported(named, path, kind)
         assert files_in(tmp_path) == before
 
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), KeyboardInterrupt("stop")], ids=str)
 @pytest.mark.parametrize("kind", EXPORTS)
 def test_a_failed_export_leaves_nothing_behind_and_an_earlier_one_as_it_was(kind, error, named, tmp_path, monkeypatch):
-    export(model_of("ab"), tmp_path / "old", kind)
+    exported(model_of("ab"), tmp_path / "old", kind)
     before = files_in(tmp_path)
     real = EXPORTS[kind]
 
@@ -133,7 +140,7 @@ def test_a_failed_export_leaves_nothing_behind_and_an_earlier_one_as_it_was(kind
     monkeypatch.setitem(EXPORTS, kind, broken)
     for name in ("old", "new"):
         with pytest.raises(type(error), match=str(error)):
-            export(named, tmp_path / name, kind)
+            exported(named, tmp_path / name, kind)
         assert files_in(tmp_path) == before
 
 
@@ -153,21 +160,21 @@ def test_what_export_did_not_write_is_replaced_only_by_force(named, tmp_path):
         mine.write_text("precious")
         before = files_in(tmp_path)
         with pytest.raises(InputError, match=r"is there already and was not written by procrustes; .*--force"):
-            export(named, mine, kind)
+            exported(named, mine, kind)
         assert files_in(tmp_path) == before
-        export(named, mine, kind, force=True)
+        exported(named, mine, kind, force=True)
         assert mine.read_bytes() != b"precious"
-        export(model_of("ab"), mine, kind)  # it is an export now
+        exported(model_of("ab"), mine, kind)  # it is an export now
 
 
 @pytest.mark.parametrize("kind", EXPORTS)
 def test_a_file_that_was_changed_is_the_users(kind, named, tmp_path):
     for edited in range(1 + (kind == "npy")):
-        file = export(named, tmp_path / f"{edited}.{kind}", kind)[edited]
+        file = exported(named, tmp_path / f"{edited}.{kind}", kind)[edited]
         file.write_bytes(file.read_bytes() + b"more")
         before = files_in(tmp_path)
         with pytest.raises(InputError, match=rf"{file.name}: .*was changed since procrustes wrote it; choose another"):
-            export(named, tmp_path / f"{edited}.{kind}", kind)
+            exported(named, tmp_path / f"{edited}.{kind}", kind)
         assert files_in(tmp_path) == before
 
 
@@ -242,14 +249,14 @@ def test_what_is_no_file_is_never_replaced(kind, named, tmp_path):
     link.symlink_to(os.devnull)
     for place in (pipe, link):
         with pytest.raises(InputError, match="is a device or a pipe, not a file; choose another name"):
-            export(named, place, kind, force=True)
+            exported(named, place, kind, force=True)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert link.readlink() == Path(os.devnull)
     (tmp_path / "names.txt").mkdir()
     with pytest.raises(InputError, match=r"names.txt: goes with names.npy, but is a folder; choose another name"):
-        export(named, tmp_path / "names.npy", force=True)
+        exported(named, tmp_path / "names.npy", force=True)
     with pytest.raises(InputError, match="not standard output"):
-        export(named, "-", kind)
+        exported(named, "-", kind)
 
 
 def test_no_export_destroys_a_run(named, tmp_path):

@@ -11,6 +11,8 @@ import safetensors.torch
 from folders import FIT, files_in, learned, model_of, same_model
 from procrustes_kge.errors import InputError
 from procrustes_kge.runs import contents, store
+from procrustes_kge.runs.card import CARD
+from procrustes_kge.runs.exchange.content import Predicted
 from procrustes_kge.runs.export import EXPORTS, export
 from procrustes_kge.runs.store import check_target, load, load_run, save, update_report
 from procrustes_kge.system import durable
@@ -154,7 +156,7 @@ def test_a_report_is_changed_entry_by_entry_and_nothing_else_is(folder):
     assert load_run(folder).report["metrics"] == {**metrics, "valid": {"mrr": 0.5}}
     assert load_run(folder).report["notes"] == []
     after = files_in(folder)
-    assert {name for name in after if before.get(name) != after[name]} == {"report.json", MANIFEST}
+    assert {name for name in after if before.get(name) != after[name]} == {"report.json", CARD, MANIFEST}
     check_target(folder)  # still a run folder, and nothing else
 
 
@@ -196,7 +198,8 @@ def test_others_may_read_what_the_umask_lets_them(mask, tmp_path):
     before = os.umask(mask)
     try:
         save(model, tmp_path / "run", graph, settings)
-        exported = [file for kind in EXPORTS for file in export(model, tmp_path / f"{kind}.{kind}", kind)]
+        held = {"graph": graph, "predictions": [Predicted(0, 0, 1, 0.5)]}
+        exported = [file for kind in EXPORTS for file in export(model, tmp_path / f"{kind}.{kind}", kind, **held)]
     finally:
         os.umask(before)
     modes = {stat.S_IMODE(file.stat().st_mode) for file in [*(tmp_path / "run").iterdir(), *exported]}
@@ -207,5 +210,5 @@ def test_others_may_read_what_the_umask_lets_them(mask, tmp_path):
 def test_nothing_in_a_run_folder_is_pickled(folder):
     magic = (b"PK", *(bytes([0x80, protocol]) for protocol in range(2, 6)))
     for file in folder.iterdir():
-        assert file.suffix in (".safetensors", ".json", ".txt")
+        assert file.suffix in (".safetensors", ".json", ".txt", ".md")
         assert not file.read_bytes().startswith(magic)

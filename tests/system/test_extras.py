@@ -32,13 +32,13 @@ def test_the_core_needs_little():
     assert names_of(PROJECT["dependencies"]) == {"torch", "numpy", "jaxtyping", "safetensors", "typer", "rich"}
 
 
-def test_every_package_is_in_the_extra_that_is_named_for_it_and_all_has_all_but_tune():
+def test_every_package_is_in_the_extra_that_is_named_for_it_and_all_has_most():
     extras = PROJECT["optional-dependencies"]
     for package, extra in EXTRAS.items():
         if package not in sys.stdlib_module_names and not package.startswith("compression."):
             assert package in names_of(extras[extra]), package
     (whole,) = extras["all"]
-    assert set(re.findall(r"\w+", whole.partition("[")[2])) == set(EXTRAS.values()) - {"tune"}
+    assert set(re.findall(r"\w+", whole.partition("[")[2])) == set(EXTRAS.values()) - {"tune", "exchange"}
 
 
 def test_what_runs_and_what_tests_the_package_installs_every_extra():

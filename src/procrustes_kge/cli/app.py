@@ -32,6 +32,7 @@ VERBS = (
     "explain",
     "calibrate",
     "export",
+    "import-vectors",
     "check",
     "data",
     "bench",
@@ -80,7 +81,7 @@ class Verbs(Group):
 def _loaded(verb: str) -> Any:
     end_at_once()
     try:
-        return typer.main.get_command(import_module(f"procrustes_kge.cli.{verb}").verb)
+        return typer.main.get_command(import_module(f"procrustes_kge.cli.{verb.replace('-', '_')}").verb)
     finally:
         raise_again()
 

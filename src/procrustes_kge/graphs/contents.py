@@ -6,7 +6,7 @@ import re
 import stat
 import sys
 import zlib
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from procrustes_kge.errors import InputError
@@ -21,10 +21,10 @@ GZIP = 16 + zlib.MAX_WBITS  # asks zlib for the head and the checksum of gzip
 SUFFIXES = (*TEXT_SUFFIXES, ".parquet", *RDF_SYNTAXES, *PACKINGS)
 
 
-def suffixes(path: Path) -> tuple[str, str]:
+def suffixes(path: PurePath) -> tuple[str, str]:
     """Return the suffix of the format and the suffix of the packing, lower-cased: ('.tsv', '.gz')."""
     packing = path.suffix.lower() if path.suffix.lower() in PACKINGS else ""
-    return Path(path.name[: len(path.name) - len(packing)]).suffix.lower(), packing
+    return PurePath(path.name[: len(path.name) - len(packing)]).suffix.lower(), packing
 
 
 def file_bytes(path: Path, expected: str = "a file of triples") -> bytes:

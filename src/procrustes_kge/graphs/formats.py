@@ -6,7 +6,7 @@ packages for the other formats are imported where they are used.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.columns import Columns
@@ -53,6 +53,6 @@ def read_columns(
     return replace(columns, notes=(*notes, *columns.notes))
 
 
-def is_triples_file(path: Path) -> bool:
+def is_triples_file(path: PurePath) -> bool:
     """Say from the name alone whether a file is likely to hold triples: a suffix of `SUFFIXES`, or none."""
     return not path.name.startswith(".") and suffixes(path)[0] in ("", *SUFFIXES)

@@ -34,13 +34,49 @@ def rdf_labels(data: bytes, where: str, syntax: str, most: int | None = None) ->
     return _contents(data, where, syntax, most)[1]
 
 
+class Statements:
+    """What is kept of RDF: statements between IRIs and blank nodes, and labels; all else is counted."""
+
+    def __init__(self) -> None:
+        self.names = list[str]()  # three to a statement
+        self._labels = dict[str, tuple[bool, str]]()  # whether it is in English, or in no language that is said
+        self._left_out = dict[str, int]()
+
+    def link(self, head: str, relation: str, tail: str) -> None:
+        """Keep a statement."""
+        self.names += head, relation, tail
+
+    def label(self, name: str, label: str, language: str | None) -> None:
+        """Keep a label, unless there is a better one."""
+        preferred = (language or "en").split("-")[0] == "en"
+        if name not in self._labels or preferred > self._labels[name][0]:
+            self._labels[name] = preferred, label
+
+    def leave_out(self, what: str) -> None:
+        """Count a statement that is not kept."""
+        self._left_out[what] = self._left_out.get(what, 0) + 1
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The label of each name that has one."""
+        return {name: label for name, (_, label) in self._labels.items()}
+
+    def notes(self, named_graphs: bool) -> list[str]:
+        """Return what the user should know."""
+        notes = [f"{counted(count, 'statement')} with {what} left out" for what, count in self._left_out.items()]
+        if self._labels:
+            notes.append(f"{counted(len(self._labels), 'label')} read (rdfs:label)")
+        if named_graphs:
+            notes.append("named graphs ignored: all statements are read as one graph")
+        return notes
+
+
 def _contents(data: bytes, where: str, syntax: str, most: int | None) -> tuple[list[str], dict[str, str], list[str]]:
     """Return the names, three to a statement, the labels, and notes on what was left out."""
     oxigraph = package("pyoxigraph", f"{where}: reading RDF")
     rdf_format = getattr(oxigraph.RdfFormat, syntax)
     text = _xml_text(data, where) if syntax == "RDF_XML" else decode(data, where)
-    names, blank_nodes = list[str](), dict[str, str]()  # blank nodes in order of appearance
-    labels = dict[str, tuple[bool, str]]()  # whether it is in English, or in no language that is said; the label
+    found, blank_nodes = Statements(), dict[str, str]()  # blank nodes in order of appearance
 
     def name(term: Any) -> str:
         value: str = term.value
@@ -49,33 +85,25 @@ def _contents(data: bytes, where: str, syntax: str, most: int | None) -> tuple[l
         return blank_nodes.setdefault(value, f"_:{value}")
 
     named_graphs, allowance = False, Allowance(where, len(data), most)
-    left_out = {"literal values": 0, "quoted triples": 0}
     for quad in _statements(oxigraph, text, rdf_format, where):
         subject, value = quad.subject, quad.object
         if isinstance(value, oxigraph.Triple) or isinstance(subject, oxigraph.Triple):
-            left_out["quoted triples"] += 1
+            found.leave_out("quoted triples")
         elif not isinstance(value, oxigraph.Literal):
             head, relation, tail = name(subject), quad.predicate.value, name(value)
             allowance.spend(len(head) + len(relation) + len(tail), SPELLED)
-            names += head, relation, tail
+            found.link(head, relation, tail)
         elif quad.predicate.value == LABEL:
-            key, preferred = name(subject), (value.language or "en").split("-")[0] == "en"
-            allowance.spend(len(key) + len(value.value), SPELLED)
-            if key not in labels or preferred > labels[key][0]:
-                labels[key] = preferred, value.value
+            allowance.spend(len(key := name(subject)) + len(value.value), SPELLED)
+            found.label(key, value.value, value.language)
         else:
-            left_out["literal values"] += 1
+            found.leave_out("literal values")
         if rdf_format.supports_datasets and not named_graphs:
             named_graphs = not isinstance(quad.graph_name, oxigraph.DefaultGraph)
-    notes = [f"{counted(n, 'statement')} with {what} left out" for what, n in left_out.items() if n]
-    if labels:
-        notes.append(f"{counted(len(labels), 'label')} read (rdfs:label)")
-    if named_graphs:
-        notes.append("named graphs ignored: all statements are read as one graph")
-    lasting = _lasting(blank_nodes, text) if blank_nodes else {}
+    lasting, names = _lasting(blank_nodes, text) if blank_nodes else {}, found.names
     if lasting:
         names = [lasting.get(name, name) for name in names]
-    return names, {lasting.get(key, key): label for key, (_, label) in labels.items()}, notes
+    return names, {lasting.get(key, key): label for key, label in found.labels.items()}, found.notes(named_graphs)
 
 
 def _xml_text(data: bytes, where: str) -> str:

@@ -4,18 +4,19 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePath
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs import datasets, formats
+from procrustes_kge.graphs import archives, datasets, formats
 from procrustes_kge.graphs.columns import Columns, wanted_columns
-from procrustes_kge.graphs.contents import stream_bytes
+from procrustes_kge.graphs.contents import file_bytes, stream_bytes
 from procrustes_kge.graphs.delimited import parse_delimited
 from procrustes_kge.graphs.graph import SPLITS, Graph, Vocabulary, split_graph
+from procrustes_kge.graphs.held import columns_held
 from procrustes_kge.graphs.labels import read_labels
 from procrustes_kge.graphs.limits import explain_memory
 from procrustes_kge.graphs.lookup import plain
@@ -26,6 +27,7 @@ from procrustes_kge.words import counted
 
 FEW_LINES = 10  # of which one may share no name with the others and be a triple all the same
 Reader = Callable[..., Columns]  # of a path
+Place = TypeVar("Place", bound=PurePath)
 
 
 def read_graph(
@@ -41,11 +43,12 @@ def read_graph(
     progress: datasets.DownloadReport | None = None,
     max_unpacked: int | None = None,
 ) -> Graph:
-    """Read a graph from a named dataset, a folder, a file, an open file, a data frame, an array or a list of triples.
+    """Read a graph from a name, a folder, a file, an open file, a frame, an array, triples, or another library's graph.
 
-    A folder holds files named train, valid and test, in any supported format; only train is required. Any other source
-    is split here: `valid` and `test` are the shares of triples to set aside at random, by `seed`. Every entity and
-    relation stays in train.
+    A folder, or a .zip archive, holds files named train, valid and test, in any supported format; only train is
+    required. An archive may hold one table instead. Graphs of networkx, rdflib and PyTorch Geometric are taken as they
+    are. What does not come in splits is split here: `valid` and `test` are the shares of triples to set aside at
+    random, by `seed`. Every entity and relation stays in train.
 
     `columns` names the columns of head, relation and tail, or gives their numbers counted from 1; it is needed if there
     are more than three and their names are not recognised. `labels` are readable names to show with the names: a
@@ -64,7 +67,7 @@ def read_graph(
     where = str(source) if isinstance(source, str | os.PathLike) else "the triples"
     with explain_memory(where), explain_read_errors():
         divided = _divided(source, read, progress) if isinstance(source, str | os.PathLike) else None
-        graph = divided or split_graph(_encode(*_undivided(source, read, wanted)), valid, test, seed)
+        graph = divided or _of_columns(_found(source, read, wanted, max_unpacked), valid, test, seed)
     return graph if readable is None else graph.labelled(readable)
 
 
@@ -75,7 +78,7 @@ def _divided(source: str | os.PathLike[str], read: Reader, progress: datasets.Do
         return _encode(path.resolve().name, {split: read(file) for split, file in _split_files(path).items()})
     if path.exists() or path.is_symlink():  # one that leads nowhere is no dataset: reading it says why
         return None
-    if len(path.parts) > 1 or path.suffix in formats.SUFFIXES:
+    if len(path.parts) > 1 or path.suffix in (*formats.SUFFIXES, archives.SUFFIX):
         raise InputError(f"{source}: no such file or folder; `procrustes data` lists the datasets known by name")
     known = datasets.dataset(str(source))
     contents = datasets.splits(known.name, progress).items()
@@ -87,39 +90,76 @@ def _divided(source: str | os.PathLike[str], read: Reader, progress: datasets.Do
         return replace(graph, notes=(*graph.notes, f"names are shown without their labels: {error}"))
 
 
-def _undivided(source: Any, read: Reader, wanted: Sequence[str] | None) -> tuple[str, dict[str, Columns]]:
-    """Return the name and the triples of a file, an open file, a frame, an array or a list of rows."""
+class Found(NamedTuple):
+    """The triples of a source, and whether it came in splits."""
+
+    name: str
+    columns: Mapping[str, Columns]
+    divided: bool = False
+
+
+def _of_columns(found: Found, valid: float, test: float, seed: int) -> Graph:
+    graph = _encode(found.name, found.columns)
+    return graph if found.divided else split_graph(graph, valid, test, seed)
+
+
+def _found(source: Any, read: Reader, wanted: Sequence[str] | None, most: int | None) -> Found:
+    """Return what a file holds, an open file, a graph of another library, a frame, an array or a list of rows."""
     if isinstance(source, str | os.PathLike):
-        return Path(source).name.split(".")[0], {"train": read(Path(source))}
+        path = Path(source)
+        if path.suffix.lower() == archives.SUFFIX:
+            return _in_archive(path, file_bytes(path), read, most)
+        return Found(path.name.split(".")[0], {"train": read(path)})
     if hasattr(source, "read"):
         path, data = stream_bytes(source)
-        return path.name.split(".")[0], {"train": read(path, data=data)}
-    return "frame", {"train": columns_of(source, wanted)}
+        if data.startswith(archives.STARTS):
+            return _in_archive(path, data, read, most)
+        return Found(path.name.split(".")[0], {"train": read(path, data=data)})
+    if held := columns_held(source, wanted):
+        return Found(*held, divided=len(held[1]) > 1)
+    return Found("frame", {"train": columns_of(source, wanted)})
+
+
+def _in_archive(path: Path, data: bytes, read: Reader, most: int | None) -> Found:
+    """Return what a zip archive holds: files named after the splits, or else one table."""
+    archive = archives.Archive(data, str(path), most)
+    files = archive.files()
+    divided = _by_split(str(path), files)
+    chosen = divided if "train" in divided else {"train": archive.one(files)}
+    columns = {split: read(Path(path, file), data=archive.read(file)) for split, file in chosen.items()}
+    return Found(path.name.split(".")[0], columns, "train" in divided)
 
 
 def _split_files(folder: Path) -> dict[str, Path]:
     """Return the files of a folder that are named after the splits; `dev` and `val` also mean valid."""
-    found, files = dict[str, Path](), sorted(folder.iterdir())
+    files = sorted(folder.iterdir())
+    found = _by_split(str(folder), [file for file in files if not file.is_dir()])
+    if "train" not in found:
+        seen = f"found {', '.join(file.name for file in files[:5]) or 'nothing'}"
+        raise InputError(f"{folder}: no triples here, expected a file train.txt (and valid.txt, test.txt); {seen}")
+    return found
+
+
+def _by_split(where: str, files: Iterable[Place]) -> dict[str, Place]:
+    """Return the files that are named after the splits, in the order of these."""
+    found = dict[str, Place]()
     for file in files:
         split = _split_of(file)
         if split is None:
             continue
         if split in found:
             raise InputError(
-                f"{folder}: both {found[split].name} and {file.name} hold the {split} split; keep one of them"
+                f"{where}: both {found[split].name} and {file.name} hold the {split} split; keep one of them"
             )
         found[split] = file
-    if "train" not in found:
-        seen = f"found {', '.join(file.name for file in files[:5]) or 'nothing'}"
-        raise InputError(f"{folder}: no triples here, expected a file train.txt (and valid.txt, test.txt); {seen}")
     return {split: found[split] for split in SPLITS if split in found}
 
 
-def _split_of(file: Path) -> str | None:
+def _split_of(file: PurePath) -> str | None:
     """Return the split that a file is named after; None for any other file."""
     words = {"train": "train", "valid": "valid", "validation": "valid", "dev": "valid", "val": "valid", "test": "test"}
     split = words.get(file.name.split(".")[0].lower())
-    return split if not file.is_dir() and formats.is_triples_file(file) else None
+    return split if formats.is_triples_file(file) else None
 
 
 def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str] | None = None) -> Graph:

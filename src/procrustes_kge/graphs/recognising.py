@@ -6,7 +6,7 @@ from procrustes_kge.errors import InputError
 
 PACKED = {b"\x1f\x8b": ".gz", b"\x28\xb5\x2f\xfd": ".zst"}
 FOREIGN = {  # the first bytes of what is not read, and what to do with it
-    b"PK\x03\x04": "is a zip archive or a spreadsheet; unpack it, or save the sheet as CSV",
+    b"PK\x03\x04": "is a zip archive or a spreadsheet; name it .zip if it holds triples, or save the sheet as CSV",
     b"BZh": "is packed with bzip2; unpack it, or pack it with gzip",
     b"\xfd7zXZ": "is packed with xz; unpack it, or pack it with gzip",
     b"ARROW1": "is an Arrow file; write it as Parquet",

@@ -9,6 +9,7 @@ triples.safetensors  train, valid and test as ids
 calibration.json     what turns scores into probabilities, where there were validation triples enough to tell
 report.json          dataset, settings, metrics, learning curve, footprint, versions
 manifest.json        size and checksum of each of these, and the format of them all
+README.md            the model card, made from the report; the user's to edit, so it is not in the manifest
 
 Whoever sends a run folder may have written anything into it, with checksums that fit. So nothing is built, or computed,
 from a file before it has been compared with the others.
@@ -31,6 +32,7 @@ from procrustes_kge.models.calibration import Calibration
 from procrustes_kge.models.paths import LONGEST, NO_STEP
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.with_paths import MOST_PATHS, WithPaths
+from procrustes_kge.runs.card import CARD
 from procrustes_kge.runs.experiment import Run
 from procrustes_kge.runs.rebuilding import rebuilt
 from procrustes_kge.runs.tensors import Spec, check_finite, read_tensors, write_tensors
@@ -52,7 +54,7 @@ SETTINGS, REPORT, MODEL, TRIPLES = "settings.json", "report.json", "model.safete
 PATHS, CALIBRATION = "paths.safetensors", "calibration.json"
 ENTITIES, RELATIONS, LABELS, RELATION_LABELS = "entities.txt", "relations.txt", "labels.json", "relation_labels.json"
 NEEDED = {SETTINGS, REPORT, MODEL, ENTITIES, RELATIONS}
-FILES = NEEDED | {TRIPLES, PATHS, CALIBRATION, LABELS, RELATION_LABELS, MANIFEST, RECORD}
+FILES = NEEDED | {TRIPLES, PATHS, CALIBRATION, LABELS, RELATION_LABELS, MANIFEST, RECORD, CARD}
 ABOUT = {
     **{"model": str, "graph": str | None, "translate": bool, "scale": bool, "inverses": bool},
     **{"method": str | None, "settings": dict | None, "options": dict | None},

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from procrustes_kge.errors import DamagedFolderError, InputError, in_one_line
+from procrustes_kge.runs.card import CARD
 from procrustes_kge.runs.checkpoints import NAME, check_same, numbered, read_checkpoint
 from procrustes_kge.runs.jobs import JOB, SUFFIX, Job, read_job, unfinished
 from procrustes_kge.runs.several import read_report
@@ -80,7 +81,7 @@ def _verdict(folder: Path, kind: str, read: Callable[[Path], Any]) -> Verdict:
         sealed = Sealed(folder)
         problems = sealed.problems()
         sizes = [entries[0].bytes for entries in sealed.manifest.files.values()]
-        others = sorted({each.name for each in folder.iterdir()} - {*sealed.manifest.files, MANIFEST, RECORD})
+        others = sorted({each.name for each in folder.iterdir()} - {*sealed.manifest.files, MANIFEST, RECORD, CARD})
     except (OSError, DamagedError):
         pass  # reading says it
     if not problems:

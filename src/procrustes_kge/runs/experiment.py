@@ -123,12 +123,7 @@ def learned_run(
         "protocol": PROTOCOL,
         "footprint": footprint.as_dict(),
         "device": device_name(device),
-        "versions": {
-            "procrustes-kge": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": versions(),
         "curve": [asdict(point) for point in found.curve],
         **({"tuning": tuned.as_dict()} if tuned else {}),
     }
@@ -172,18 +167,31 @@ def ranked(
 def _described(graph: Graph, settings: Settings, recipe: str | None) -> dict[str, Any]:
     """Return the part of a report that is known before anything is learned."""
     return {
-        "dataset": graph.name,
-        "checksum": graph.checksum,
-        "entities": len(graph.entities),
-        "relations": len(graph.relations),
-        "triples": {split: len(graph.split(split)) for split in SPLITS},
-        "notes": [*graph.notes, *graph.remarks()],
+        **described(graph),
         "model": getattr(settings, "model", "procrustes"),
         "recipe": recipe,
         "method": method_name(settings),
         "settings": values_of(settings),
         "seed": settings.seed,
     }
+
+
+def described(graph: Graph) -> dict[str, Any]:
+    """Return what a report says of a graph."""
+    return {
+        "dataset": graph.name,
+        "checksum": graph.checksum,
+        "entities": len(graph.entities),
+        "relations": len(graph.relations),
+        "triples": {split: len(graph.split(split)) for split in SPLITS},
+        "notes": [*graph.notes, *graph.remarks()],
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions that figures depend on."""
+    known = {"procrustes-kge": __version__, "torch": torch.__version__, "numpy": np.__version__}
+    return {**known, "python": platform.python_version()}
 
 
 def device_name(device: torch.device) -> str:

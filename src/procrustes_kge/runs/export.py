@@ -1,36 +1,63 @@
 """What a model learned of entities or relations, with their names, in formats that other programs read."""
 
-import re
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.graphs.graph import Vocabulary
+from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.with_paths import WithPaths
 from procrustes_kge.runs.contents import FILES
+from procrustes_kge.runs.exchange.arrays import write_npy, write_npz, write_parquet, write_safetensors
+from procrustes_kge.runs.exchange.content import Content, Predicted, Writer
+from procrustes_kge.runs.exchange.neo4j import write_neo4j
+from procrustes_kge.runs.exchange.postgres import write_pgvector, write_plain
+from procrustes_kge.runs.exchange.projector import write_projector
+from procrustes_kge.runs.exchange.rdf import write_ntriples, write_turtle
+from procrustes_kge.runs.exchange.word2vec import write_binary, write_text
 from procrustes_kge.runs.experiment import Model
-from procrustes_kge.system.extras import package
-from procrustes_kge.system.files import explain_write_errors, scratch_folder, write_names
+from procrustes_kge.system.extras import require
+from procrustes_kge.system.files import explain_write_errors, scratch_folder
 from procrustes_kge.system.written import put_in_place
 from procrustes_kge.words import either, unknown
 
-Tables = Mapping[str, np.ndarray]  # by name, the main one first; a row for each entity or relation
 WHAT = ("entities", "relations")
 
 
 def export(
-    model: Model, path: str | Path, kind: str | None = None, what: str = "entities", force: bool = False
+    model: Model,
+    path: str | Path,
+    kind: str | None = None,
+    what: str = "entities",
+    force: bool = False,
+    graph: Graph | None = None,
+    predictions: Sequence[Predicted] = (),
 ) -> list[Path]:
     """Write the tables of entities or relations with their names, and return the files, that of `path` first.
 
-    A .npy file holds one table; its names go into a .txt file beside it, and further tables of relations into files of
-    their own. If `kind` is not given, the suffix of the path decides: .npy, .parquet, and .vec or .txt for word2vec. A
-    file that exists is replaced only if an export to the same path wrote it and it has not changed since; `force`
-    replaces any file.
+    If `kind` is not given, the suffix of the path decides (`SUFFIXES`). Some formats take more than one file: the names
+    of .npy and .safetensors go into a .txt file beside it, for example. Neo4j takes the triples of `graph` too; it and
+    RDF take `predictions`. A file that exists is replaced only if an export to the same path wrote it and it has not
+    changed since; `force` replaces any file.
     """
+    target, kind = Path(path), check_export(path, kind)
+    content = Content(what, exported_tables(model, what), getattr(model, what), model.relations, graph, predictions)
+    with scratch_folder(target) as scratch:
+        written = EXPORTS[kind](scratch, target.name, content)
+        places = [target.parent / file.name for file in written]
+        _leave_runs_whole(places)
+        remedy = "choose another name, or add --force (in Python, force=True) to replace it"
+        put_in_place(dict(zip(places, written, strict=True)), scratch, remedy, force)
+    return places
+
+
+def check_export(path: str | Path, kind: str | None = None) -> str:
+    """Return the format of an export; refuse a place or a format that cannot be, before any work is done."""
     target = Path(path)
     with explain_write_errors(target):
         if not target.parent.is_dir():
@@ -44,14 +71,7 @@ def export(
         raise InputError(f"{target}: its suffix does not say which format; add --format {either(EXPORTS)}")
     if kind not in EXPORTS:
         raise InputError(unknown("format", kind, EXPORTS))
-    tables = exported_tables(model, what)
-    with scratch_folder(target) as scratch:
-        written = EXPORTS[kind](scratch, target.name, tables, getattr(model, what))
-        places = [target.parent / file.name for file in written]
-        _leave_runs_whole(places)
-        remedy = "choose another name, or add --force (in Python, force=True) to replace it"
-        put_in_place(dict(zip(places, written, strict=True)), scratch, remedy, force)
-    return places
+    return kind
 
 
 def _leave_runs_whole(places: Sequence[Path]) -> None:
@@ -61,6 +81,18 @@ def _leave_runs_whole(places: Sequence[Path]) -> None:
         for place in places:
             if place.name in FILES:
                 raise InputError(f"{place}: belongs to the run {folder}, which is lost without it; choose another name")
+
+
+def to_pykeen(model: Model) -> Any:
+    """Return a PyKEEN model, in memory, that gives the same scores.
+
+    Relations are doubled, as PyKEEN does for inverse triples: heads are sought by the inverse relation. Rows of
+    entities and relations are those of the model; give them to a triples factory as entity_to_id and relation_to_id.
+    """
+    require("pykeen", "a PyKEEN model")
+    from procrustes_kge.runs.exchange.pykeen import pykeen_model
+
+    return pykeen_model(model)
 
 
 def exported_tables(model: Model, what: str) -> dict[str, np.ndarray]:
@@ -90,56 +122,14 @@ def exported_tables(model: Model, what: str) -> dict[str, np.ndarray]:
     return {name: table.cpu().numpy() for name, table in (rotations | tails | heads).items()}
 
 
-def _export_npy(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> list[Path]:
-    stem = Path(name).stem
-    vectors, lines = scratch / name, scratch / f"{stem}.txt"
-    if vectors == lines:
-        raise InputError(
-            f"{name}: the names go into a .txt file beside the vectors; give the vectors a name that ends in .npy"
-        )
-    main, *more = tables
-    files = {main: vectors} | {other: scratch / f"{stem}-{other.replace('_', '-')}.npy" for other in more}
-    for table, path in files.items():
-        with path.open("wb") as file:
-            np.save(file, tables[table])
-    write_names(lines, names)
-    return [vectors, lines, *(files[other] for other in more)]
-
-
-def _export_parquet(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> list[Path]:
-    polars = package("polars", f"{name}: writing Parquet")
-    columns = {"name": list(names)}
-    if names.labels:
-        columns["label"] = [names.label(row) for row in range(len(names))]
-    arrays = {
-        column: polars.Series(table, dtype=polars.Array(polars.Float32, table.shape[1:]))
-        for column, table in tables.items()
-    }
-    polars.DataFrame(columns).with_columns(**arrays).write_parquet(scratch / name)
-    return [scratch / name]
-
-
-def _export_word2vec(scratch: Path, name: str, tables: Tables, names: Vocabulary) -> list[Path]:
-    (main, table), *more = tables.items()
-    if more or table.ndim != 2:
-        seen = ", ".join([main, *(other.replace("_", " ") for other, _ in more)])
-        raise InputError(f"word2vec holds one vector per name, but a relation has more ({seen}); use parquet or npy")
-    words: dict[str, str] = {}
-    for entity in names:
-        word = re.sub(r"\s", "_", entity) or "_"  # the format ends a word at the first blank
-        if word in words:
-            raise InputError(
-                f"the names {words[word]!r} and {entity!r} both become {word!r} in word2vec, which allows no spaces; "
-                "use --format parquet or npy"
-            )
-        words[word] = entity
-    with (scratch / name).open("w", encoding="utf-8", errors="surrogatepass", newline="") as file:
-        file.write(f"{table.shape[0]} {table.shape[1]}\n")
-        for word, vector in zip(words, table, strict=True):
-            # Nine digits tell any two float32 apart.
-            file.write(word + " " + " ".join(f"{number:.9g}" for number in vector.tolist()) + "\n")
-    return [scratch / name]
-
-
-EXPORTS = {"npy": _export_npy, "parquet": _export_parquet, "word2vec": _export_word2vec}
-SUFFIXES = {".npy": "npy", ".parquet": "parquet", ".vec": "word2vec", ".txt": "word2vec"}
+EXPORTS: dict[str, Writer] = {
+    **{"npy": write_npy, "npz": write_npz, "parquet": write_parquet, "safetensors": write_safetensors},
+    **{"word2vec": write_text, "word2vec-binary": write_binary, "projector": write_projector},
+    **{"pgvector": write_pgvector, "postgresql": write_plain, "neo4j": write_neo4j},
+    **{"turtle": write_turtle, "ntriples": write_ntriples},
+}
+SUFFIXES = {
+    **{".npy": "npy", ".npz": "npz", ".parquet": "parquet", ".safetensors": "safetensors"},
+    **{".vec": "word2vec", ".txt": "word2vec", ".sql": "pgvector", ".ttl": "turtle", ".nt": "ntriples"},
+}
+PREDICTIONS = ("neo4j", "turtle", "ntriples")  # formats that hold predicted triples

@@ -18,6 +18,7 @@ from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.calibration import Calibration
 from procrustes_kge.models.procrustes import Procrustes, both_ways
 from procrustes_kge.models.with_paths import WithPaths
+from procrustes_kge.runs.card import CARD, is_ours, write_card
 from procrustes_kge.runs.contents import (
     CALIBRATION,
     FILES,
@@ -100,6 +101,7 @@ def save(
         fresh.mkdir()
         write(contents, fresh)
         seal(fresh, KIND, FORMAT)
+        write_card(fresh, contents[REPORT])
         target.parent.mkdir(parents=True, exist_ok=True)
         put_folder(fresh, target)
 
@@ -122,6 +124,7 @@ def update_report(folder: str | Path, **changes: Any) -> None:
         except ValueError as error:
             raise InputError(f"{folder}: its report stays as it was ({in_one_line(error)}); correct it") from error
         replace(target, REPORT, lambda path: write_json(path, report))
+        write_card(target, report)
 
 
 def keep_calibration(folder: str | Path, calibration: Calibration) -> None:
@@ -161,11 +164,16 @@ def _problem(target: Path) -> str | None:
     if target.exists() or target.is_symlink():
         if not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
             return "exists and is not a run folder, so it is not overwritten"
-        if guests := sorted(file.name for file in target.iterdir() if file.name not in FILES):
+        if guests := sorted(file.name for file in target.iterdir() if _is_guest(file)):
             return f"holds {guests[0]} too, which replacing it would delete"
         if Path.cwd().is_relative_to(target.resolve()):
             return "you are inside this folder, so it is not replaced"
     return None
+
+
+def _is_guest(file: Path) -> bool:
+    """Say whether a file in a run folder is the user's; a model card is, once it was changed."""
+    return file.name not in FILES or (file.name == CARD and not is_ours(file))
 
 
 def _is_run(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,6 +60,12 @@ def read_tensors(folder: Sealed, name: str, check: Callable[[Specs], None] = lam
         specs = {each: Spec(DTYPES[about.dtype], about.shape) for each, about in read_header(file).items()}
         check(specs)
         return {each: _read(file, spec) for each, spec in specs.items()}
+
+
+def tensors_in(data: bytes, name: str) -> dict[str, Tensor]:
+    """Return the tensors of a file of any origin; a ValueError says what is damaged."""
+    file = Checked(BytesIO(data), name, verify=False, size=len(data))
+    return {each: _read(file, Spec(DTYPES[about.dtype], about.shape)) for each, about in read_header(file).items()}
 
 
 def check_finite(tensors: Mapping[str, Tensor], where: str) -> None:

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from io import FileIO
+from io import BytesIO, FileIO
 from pathlib import Path
 from typing import Any
 
@@ -177,9 +177,9 @@ class Sealed:
 class Checked:
     """A file that is summed while it is read, from its start to its end."""
 
-    def __init__(self, raw: FileIO, name: str, verify: bool) -> None:
+    def __init__(self, raw: FileIO | BytesIO, name: str, verify: bool, size: int | None = None) -> None:
         self.raw, self.name, self.sum = raw, name, hashlib.sha256() if verify else None
-        self.size = os.fstat(raw.fileno()).st_size
+        self.size = os.fstat(raw.fileno()).st_size if size is None else size
         self.left = self.size
 
     def fill(self, buffer: memoryview) -> None:
