@@ -25,6 +25,7 @@ VERBS = (
     "evaluate",
     "predict",
     "export",
+    "map",
     "check",
     "data",
     "bench",
