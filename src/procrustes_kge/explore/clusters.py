@@ -90,7 +90,7 @@ def find_arms(points: Float[Tensor, "n 3"]) -> list[Int[Tensor, " m"]]:
 
 
 def _sphere(count: int) -> Float[Tensor, "count 3"]:
-    """Return directions that are spread evenly: a spiral from pole to pole, each a golden angle after the one before."""
+    """Return directions that are spread evenly: a spiral from pole to pole, in steps of the golden angle."""
     place = torch.arange(count, dtype=torch.float64) + 0.5
     height, angle = 1 - 2 * place / count, math.pi * (1 + math.sqrt(5)) * place
     width = (1 - height.square()).sqrt()
