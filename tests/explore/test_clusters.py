@@ -20,17 +20,19 @@ def test_planted_arms_and_topics_are_found_and_nothing_else(seed):
     vectors, labels = planted_cloud(seed=seed)
     clusters = clusters_of(vectors)
     assert len(clusters) == 3 * TOPICS
-    for cluster in clusters:
-        arm, topic = labels[cluster.rows].T
-        assert len(arm.unique()) == len(topic.unique()) == 1
-        assert arm[0] >= 0
-        assert len(cluster.rows) > 0.9 * SIZE
-    assert len({tuple(labels[cluster.rows[0]].tolist()) for cluster in clusters}) == 3 * TOPICS
-    arms = {
-        cluster.arm: {int(labels[each.rows[0], 0]) for each in clusters if each.arm == cluster.arm}
-        for cluster in clusters
-    }
-    assert [len(planted) for planted in arms.values()] == [1, 1, 1]
+    planted = [tuple(labels[cluster.rows].mode(dim=0).values.tolist()) for cluster in clusters]
+    for cluster, (arm, topic) in zip(clusters, planted, strict=True):
+        own = int((labels[cluster.rows] == torch.tensor([arm, topic])).all(dim=1).sum())
+        assert arm >= 0
+        assert own > 0.9 * SIZE
+        assert len(cluster.rows) - own <= 5  # of the core, those that happen to lie out that way
+    assert len(set(planted)) == 3 * TOPICS
+    assert len({(cluster.arm, arm) for cluster, (arm, _) in zip(clusters, planted, strict=True)}) == 3
+
+
+def test_arms_are_found_where_they_hold_more_than_the_core():
+    clusters = clusters_of(planted_cloud(core=200)[0])
+    assert len({cluster.arm for cluster in clusters}) == 3
 
 
 def test_clusters_are_named_by_arm_and_size():

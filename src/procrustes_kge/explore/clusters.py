@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+ROUNDS = 5
 FAR = 3.37  # widths of the core: of a normal cloud one point in a hundred lies farther out
 NARROW = math.cos(math.radians(20))  # of a direction, where it is compared with chance
 WIDE = math.cos(math.radians(35))  # of an arm, which no other arm shares
@@ -61,16 +62,23 @@ def _letters() -> list[str]:
 def find_arms(points: Float[Tensor, "n 3"]) -> list[Int[Tensor, " m"]]:
     """Return the rows of each arm, that with most far entities first.
 
-    Points are measured in widths of the core, w = 1.48 · median |x − median|, along each component: of a cloud without
-    arms, of whatever three widths, far points then lie in all directions alike. A cone of angle α holds the share
-    (1 − cos α)/2 of them, and chance says how many more it may hold. The cone that holds most is an arm if it has
-    three times its share and more than chance gives in any of the cones; it is taken away, and the next one looked for.
+    Points are measured in widths of the core, along each component: of a cloud without arms, of whatever three widths,
+    far points then lie in all directions alike. A cone of angle α holds the share (1 − cos α)/2 of them, and chance
+    says how many more it may hold. The cone that holds most is an arm if it has three times its share and more than
+    chance gives in any of the cones; it is taken away, and the next one looked for.
     """
-    middle = points.double().median(dim=0).values
-    spread = (points - middle).abs().median(dim=0).values
-    standard = points.double().std(dim=0, correction=0)
-    spread = torch.where(spread > 0, 1.4826 * spread, standard)  # of no width where half the points lie in one place
-    scaled = (points - middle) / torch.where(spread > 0, spread, 1)
+    exact, core, arms = points.double(), torch.ones(len(points), dtype=torch.bool), []
+    for _ in range(ROUNDS):  # without the points of the arms, the core is seen as it is
+        found = _arms_around(exact, core)
+        if [len(arm) for arm in found] == [len(arm) for arm in arms]:
+            break
+        core, arms = torch.ones_like(core), found
+        core[torch.cat([core.nonzero()[:0, 0], *arms])] = False
+    return sorted(arms, key=lambda arm: -len(arm))
+
+
+def _arms_around(points: Float[Tensor, "n 3"], core: Bool[Tensor, " n"]) -> list[Int[Tensor, " m"]]:
+    scaled = _in_core_widths(points, core)
     radius = scaled.norm(dim=1)
     outer = torch.nonzero(radius > FAR).flatten()
     ways = scaled[outer] / radius[outer, None]
@@ -86,7 +94,19 @@ def find_arms(points: Float[Tensor, "n 3"]) -> list[Int[Tensor, " m"]]:
         taken = ways @ axis >= WIDE
         arms.append(outer[taken])
         outer, ways = outer[~taken], ways[~taken]
-    return sorted(arms, key=lambda arm: -len(arm))
+    return arms
+
+
+def _in_core_widths(points: Float[Tensor, "n 3"], core: Bool[Tensor, " n"]) -> Float[Tensor, "n 3"]:
+    """Return points from the middle of the core, in units of its width: w = 1.48 · median |x − median|, of each component.
+
+    Medians do not move as long as most of what they are taken from is core.
+    """
+    middle = points[core].median(dim=0).values
+    width = 1.4826 * (points[core] - middle).abs().median(dim=0).values
+    standard = points[core].std(dim=0, correction=0)
+    width = torch.where(width > 0, width, standard)  # half the points may lie in one place
+    return (points - middle) / torch.where(width > 0, width, 1)
 
 
 def _sphere(count: int) -> Float[Tensor, "count 3"]:
@@ -116,7 +136,8 @@ def modes(
     count = len(vectors)
     if count < 2:
         return [torch.arange(count)] if count else []
-    nearest, radii = _neighbourhoods(vectors, min(neighbours, count - 1))
+    # A fifth of them at most: else all would be neighbours of all.
+    nearest, radii = _neighbourhoods(vectors, min(neighbours, max(3, count // 5), count - 1))
     order = radii.argsort(stable=True)
     rank = torch.empty(count, dtype=torch.int64)
     rank[order] = torch.arange(count)

@@ -18,7 +18,7 @@ HUES: tuple[Colour, ...] = (
     (20, 155, 165),
     (150, 80, 50),
 )
-SHADES = (0.0, 0.35, -0.3, 0.6, -0.5)  # towards white, or where negative towards black
+SHADES = (0.0, 0.4, -0.3, 0.65, -0.5, 0.2)  # towards white, or where negative towards black
 
 
 def cluster_colours(clusters: Sequence[Cluster]) -> list[Colour]:

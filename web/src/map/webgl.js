@@ -8,6 +8,7 @@ import {
   Points,
   Scene,
   ShaderMaterial,
+  SRGBColorSpace,
   WebGLRenderer,
 } from "three";
 import { FULL } from "./canvas.js";
@@ -74,7 +75,7 @@ export class WebGLSurface {
     this.uniforms.size.value = size * this.ratio;
     this.uniforms.distance.value = view.distance;
     this.uniforms.background.value.setRGB(...theme.background.map((part) => part / 255));
-    this.axes.material.color.setRGB(...theme.axis.map((part) => part / 255));
+    this.axes.material.color.setRGB(...theme.axis.map((part) => part / 255), SRGBColorSpace);
     view.place(this.cloud);
     view.place(this.axes);
     this.renderer.render(this.scene, camera);
