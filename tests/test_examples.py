@@ -47,11 +47,16 @@ sys.exit(doctest.testfile(page, module_relative=False).failed)
 """
 # What is there before a page begins.
 BEFORE = {
+    "map.md": """
+from procrustes_kge import learn, read_graph, recipe, save
+graph = read_graph("wordnet-mini")
+save(learn(graph, recipe("fast", graph, "cpu", dim=40, epochs=2)), "runs/wordnet-mini", graph)
+""",
     "after-training.md": """
 from procrustes_kge import learn, read_graph, recipe, save
 graph = read_graph("wordnet-mini")
 save(learn(graph, recipe("fast", graph, "cpu", dim=40, epochs=2)), "runs/wordnet-mini", graph)
-"""
+""",
 }
 
 

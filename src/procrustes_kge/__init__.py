@@ -8,6 +8,10 @@ from procrustes_kge.version import __version__ as __version__
 TYPE_CHECKING = False  # typing's word, which type checkers know; loading it would take longer than all the rest
 if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
+    from procrustes_kge.explore.clusters import find_clusters as find_clusters
+    from procrustes_kge.explore.projection import project as project
+    from procrustes_kge.explore.space import Space as Space, space_of as space_of
+    from procrustes_kge.figures.map import write_map as write_map
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.predictor import Answer as Answer, LinkPredictor as LinkPredictor
@@ -30,6 +34,10 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "errors": "DivergedError InputError",
+    "explore.clusters": "find_clusters",
+    "explore.projection": "project",
+    "explore.space": "Space space_of",
+    "figures.map": "write_map",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.predictor": "Answer LinkPredictor",

@@ -12,6 +12,7 @@ from procrustes_kge.errors import InputError, printable
 from procrustes_kge.explore.clusters import Cluster
 from procrustes_kge.explore.columns import Column, read_column
 from procrustes_kge.explore.space import MOST_POINTS, Space, beside, space_of
+from procrustes_kge.explore.topics import Topic
 from procrustes_kge.figures.map import SUFFIXES, write_map
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.runs.store import load_run
@@ -86,9 +87,10 @@ def _lines(space: Space) -> list[str]:
     lines = [printable(f"{space.title}   {space.about}"), *(f"note   {printable(note)}" for note in space.notes)]
     if not space.clusters:
         return [*lines, "no clusters: no direction of the cloud stands out from chance"]
-    for cluster in space.clusters:
+    for cluster, topic in zip(space.clusters, space.topics, strict=True):
         typical = printable(", ".join(space.typical(cluster)))
-        lines.append(f"{cluster.name:<5}  {counted(len(cluster.rows), 'entity'):>15}   {typical}")
+        said = printable(f"   ({topic})") if topic else ""
+        lines.append(f"{cluster.name:<5}  {counted(len(cluster.rows), 'entity'):>15}   {typical}{said}")
     return lines
 
 
@@ -100,11 +102,16 @@ def _as_json(space: Space) -> dict[str, object]:
         "entities": len(space.entities),
         "shares_of_variance": list(space.shares),
         "notes": list(space.notes),
-        "clusters": [_cluster(space, cluster) for cluster in space.clusters],
+        "clusters": [_cluster(space, *each) for each in zip(space.clusters, space.topics, strict=True)],
     }
 
 
-def _cluster(space: Space, cluster: Cluster) -> dict[str, object]:
-    typical = [space.entities.names[int(space.shown[row])] for row in cluster.typical]
-    labels = [space.label(row) for row in cluster.typical]
-    return {"name": cluster.name, "arm": cluster.arm, "size": len(cluster.rows), "typical": typical, "labels": labels}
+def _cluster(space: Space, cluster: Cluster, topic: Topic | None) -> dict[str, object]:
+    return {
+        "name": cluster.name,
+        "arm": cluster.arm,
+        "size": len(cluster.rows),
+        "typical": [space.entities.names[int(space.shown[row])] for row in cluster.typical],
+        "labels": [space.label(row) for row in cluster.typical],
+        "topic": topic._asdict() if topic else None,
+    }

@@ -12,10 +12,10 @@ import string
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-ROUNDS = 5
+ROUNDS = 5  # of finding arms and then the core without them; two or three settle it
 FAR = 3.37  # widths of the core: of a normal cloud one point in a hundred lies farther out
 NARROW = math.cos(math.radians(20))  # of a direction, where it is compared with chance
 WIDE = math.cos(math.radians(35))  # of an arm, which no other arm shares
@@ -59,7 +59,7 @@ def _letters() -> list[str]:
     return list(string.ascii_uppercase[:MOST_ARMS])
 
 
-def find_arms(points: Float[Tensor, "n 3"]) -> list[Int[Tensor, " m"]]:
+def find_arms(points: Float[Tensor, "n 3"]) -> list[Int[Tensor, " _"]]:
     """Return the rows of each arm, that with most far entities first.
 
     Points are measured in widths of the core, along each component: of a cloud without arms, of whatever three widths,
@@ -67,22 +67,25 @@ def find_arms(points: Float[Tensor, "n 3"]) -> list[Int[Tensor, " m"]]:
     says how many more it may hold. The cone that holds most is an arm if it has three times its share and more than
     chance gives in any of the cones; it is taken away, and the next one looked for.
     """
-    exact, core, arms = points.double(), torch.ones(len(points), dtype=torch.bool), []
-    for _ in range(ROUNDS):  # without the points of the arms, the core is seen as it is
-        found = _arms_around(exact, core)
-        if [len(arm) for arm in found] == [len(arm) for arm in arms]:
+    arms: list[Tensor] = []
+    for _ in range(ROUNDS):
+        core = torch.ones(len(points), dtype=torch.bool)
+        for arm in arms:  # without them the core is seen as it is
+            core[arm] = False
+        before, arms = arms, _arms_around(points.double(), core)
+        if list(map(len, arms)) == list(map(len, before)):
             break
-        core, arms = torch.ones_like(core), found
-        core[torch.cat([core.nonzero()[:0, 0], *arms])] = False
     return sorted(arms, key=lambda arm: -len(arm))
 
 
-def _arms_around(points: Float[Tensor, "n 3"], core: Bool[Tensor, " n"]) -> list[Int[Tensor, " m"]]:
+def _arms_around(points: Float[Tensor, "n 3"], core: Bool[Tensor, " n"]) -> list[Int[Tensor, " _"]]:
+    """Return the rows of the arms around a core."""
     scaled = _in_core_widths(points, core)
     radius = scaled.norm(dim=1)
     outer = torch.nonzero(radius > FAR).flatten()
     ways = scaled[outer] / radius[outer, None]
-    grid, arms = _sphere(DIRECTIONS), []
+    grid = _sphere(DIRECTIONS)
+    arms: list[Tensor] = []
     while len(outer) and len(arms) < MOST_ARMS:
         held = torch.stack([(part @ ways.T >= NARROW).sum(dim=1) for part in grid.split(100)]).flatten()
         axis = grid[held.argmax()]
@@ -98,7 +101,7 @@ def _arms_around(points: Float[Tensor, "n 3"], core: Bool[Tensor, " n"]) -> list
 
 
 def _in_core_widths(points: Float[Tensor, "n 3"], core: Bool[Tensor, " n"]) -> Float[Tensor, "n 3"]:
-    """Return points from the middle of the core, in units of its width: w = 1.48 · median |x − median|, of each component.
+    """Return points from the middle of the core, in units of its width, w = 1.48 · median |x − median| by component.
 
     Medians do not move as long as most of what they are taken from is core.
     """
@@ -125,7 +128,7 @@ def _poisson_tail(count: int, expected: float) -> float:
 
 def modes(
     vectors: Float[Tensor, "n d"], neighbours: int = NEIGHBOURS, contrast: float = CONTRAST
-) -> list[Int[Tensor, " m"]]:
+) -> list[Int[Tensor, " _"]]:
     """Return groups of rows, the largest first: places denser than what lies between them.
 
     Where k neighbours of a row lie within the distance r, the density is the higher the smaller r is. From the densest

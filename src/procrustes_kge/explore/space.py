@@ -16,6 +16,7 @@ from procrustes_kge.errors import InputError
 from procrustes_kge.explore.clusters import Cluster, find_clusters
 from procrustes_kge.explore.columns import Column
 from procrustes_kge.explore.projection import entity_vectors, project, turned_like, umap_points
+from procrustes_kge.explore.topics import Topic, topics
 from procrustes_kge.graphs.graph import Graph, Vocabulary
 from procrustes_kge.words import counted, unknown
 
@@ -46,6 +47,7 @@ class Space:
     shares: tuple[float, ...]  # of the variance, by component; none where there are no components
     method: str
     clusters: tuple[Cluster, ...]
+    topics: tuple[Topic | None, ...]  # of the clusters
     degrees: Int[Tensor, " n"]
     slots: tuple[Slot, ...]
     columns: tuple[Column, ...] = ()
@@ -85,6 +87,8 @@ def space_of(
     shown = _chosen(entities, degrees, most)
     found = project(vectors[shown] if len(shown) < len(entities) else vectors)
     points = found.points if method == "pca" else umap_points(vectors[shown], DIMENSIONS, seed)
+    clusters = find_clusters(vectors[shown], found.points, degrees[shown])
+    groups = [shown[cluster.rows] for cluster in clusters]
     return Space(
         title=title,
         about=_about(model, found.shares if method == "pca" else None),
@@ -94,7 +98,8 @@ def space_of(
         axes=torch.eye(DIMENSIONS),
         shares=tuple(found.shares.tolist()) if method == "pca" else (),
         method=method,
-        clusters=find_clusters(vectors[shown], found.points, degrees[shown]),
+        clusters=clusters,
+        topics=(None,) * len(clusters) if graph is None else tuple(topics(graph, groups)),
         degrees=degrees[shown],
         slots=_slots(triples, graph, shown, len(entities)),
         columns=tuple(_of_shown(column, shown) for column in columns),

@@ -71,8 +71,14 @@ def _described(space: Space) -> dict[str, Any]:
         "shares": list(space.shares),
         "cluster": _base64(cluster),
         "clusters": [
-            {"name": each.name, "size": len(each.rows), "typical": space.typical(each), "colour": list(colour)}
-            for each, colour in zip(space.clusters, cluster_colours(space.clusters), strict=True)
+            {
+                "name": each.name,
+                "size": len(each.rows),
+                "typical": space.typical(each),
+                "topic": str(topic).replace(" %", "\N{NO-BREAK SPACE}%") if topic else None,
+                "colour": list(colour),
+            }
+            for each, topic, colour in zip(space.clusters, space.topics, cluster_colours(space.clusters), strict=True)
         ],
         "degrees": _base64(space.degrees.numpy().astype("<i4")),
         "slots": [{"name": slot.name, "members": _base64(gaps(slot.rows))} for slot in space.slots],

@@ -15,7 +15,6 @@ EXTRAS = {
     "pycountry": "co2",
     "optuna": "tune",
     "matplotlib": "plots",
-    "matplotlib.figure": "plots",
 }
 
 

@@ -50,6 +50,7 @@ function byCluster({ cluster, clusters }) {
     colour: each.colour,
     label: each.name,
     about: each.typical.join(", "),
+    topic: each.topic,
     count: each.size,
     has: (row) => cluster[row] === index,
   }));

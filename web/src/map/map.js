@@ -6,6 +6,7 @@ import { Picture } from "./picture.js";
 import { Index } from "./search.js";
 import { fly, View } from "./view.js";
 
+const LEGEND = "Legend";
 const CLOSE = 0.9; // from where an entity that was searched for is looked at
 
 function start() {
@@ -41,6 +42,7 @@ function start() {
     for (const picture of pictures) picture.selected = name === undefined ? undefined : picture.data.rows.get(name);
     const home = pictures.find((picture) => picture.selected !== undefined) ?? pictures[0];
     details(about, home, home.selected, visit);
+    heading.textContent = home.selected === undefined ? LEGEND : home.name(home.selected);
     redraw();
   };
   const visit = (name) => {
@@ -85,7 +87,8 @@ function start() {
   const meanings = element("section", { class: "legend", "aria-label": "What the colours mean" });
   const help = element("p", { class: "help" },
     "Drag or arrow keys turn, wheel or + and − zoom, shift and drag move, 0 looks from the start, / searches, Esc clears.");
-  const side = element("details", { class: "side", open: "" }, element("summary", {}, "Legend"), about, meanings, help);
+  const heading = element("bdi", {}, LEGEND);
+  const side = element("details", { class: "side", open: "" }, element("summary", {}, heading), about, meanings, help);
   root.append(element("div", { class: "bar" }, search.element, way.element), stages, side);
   if (pictures.length > 1) stages.classList.add("several");
   if (innerWidth < 700) side.open = false;

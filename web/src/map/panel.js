@@ -108,6 +108,7 @@ function keyOf(picture, key, focus) {
   const parts = [dot, element("b", {}, written(key.label))];
   if (key.count !== undefined) parts.push(element("span", { class: "count" }, key.count.toLocaleString("en")));
   if (key.about) parts.push(element("span", { class: "about" }, written(key.about)));
+  if (key.topic) parts.push(element("span", { class: "about topic" }, written(key.topic)));
   if (!key.has) return element("li", {}, element("span", { class: "key" }, ...parts));
   const button = element("button", { class: "key", type: "button", "aria-pressed": "false" }, ...parts);
   button.addEventListener("click", () => {
@@ -126,10 +127,9 @@ export function details(parent, picture, row, choose) {
   if (row === undefined) return;
   const { data } = picture;
   const [name, label] = [data.names[row], picture.name(row)];
-  const facts = [["degree", data.degrees[row].toLocaleString("en")]];
-  if (name !== label) facts.unshift(["name", name]);
+  const facts = [["name", name], ["degree", data.degrees[row].toLocaleString("en")]];
   const cluster = data.clusters[data.cluster[row]];
-  if (cluster) facts.push(["cluster", `${cluster.name}: ${cluster.typical.join(", ")}`]);
+  if (cluster) facts.push(["cluster", `${cluster.name}: ${cluster.topic ?? cluster.typical.join(", ")}`]);
   for (const { name: column, words, values } of data.columns) {
     const value = words ? words[values[row]] : Number.isNaN(values[row]) ? undefined : String(values[row]);
     if (value !== undefined) facts.push([column, value]);
@@ -140,7 +140,6 @@ export function details(parent, picture, row, choose) {
     facts.push(["appears as", slots.slice(0, MOST_SLOTS).join(", ") + more]);
   }
   parent.append(
-    element("h2", {}, written(label)),
     element("dl", {}, ...facts.flatMap(([what, value]) => [element("dt", {}, written(what)), element("dd", {}, written(value))])),
     element("h3", {}, "Nearest in this picture"),
     element("ul", { class: "near" }, ...picture.around(row).map((each) => {

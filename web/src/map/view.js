@@ -2,7 +2,7 @@
 import { PerspectiveCamera, Quaternion, Vector3 } from "three";
 
 const ANGLE = 40; // degrees that the shorter side of a picture sees
-const [NEAREST, FARTHEST, START] = [0.06, 12, 3.4];
+const [NEAREST, FARTHEST, START] = [0.06, 12, 3];
 const X = new Vector3(1, 0, 0);
 const Y = new Vector3(0, 1, 0);
 
