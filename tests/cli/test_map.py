@@ -20,7 +20,7 @@ def cloud(here):
     return Path("runs/cloud")
 
 
-def test_the_page_lies_beside_the_run_and_the_clusters_are_printed(procrustes, cloud):
+def test_the_page_lies_beside_the_run_and_the_clusters_are_printed(procrustes, cloud, monkeypatch):
     printed = procrustes("map", cloud)
     first, *clusters, last = printed.splitlines()
     assert first.startswith("runs/cloud   Procrustes · 660 entities · 9")
@@ -29,6 +29,9 @@ def test_the_page_lies_beside_the_run_and_the_clusters_are_printed(procrustes, c
     assert "<title>Map of runs/cloud</title>" in Path("runs/cloud-map.html").read_text()
     procrustes("map", cloud)  # its own page is replaced
     procrustes("check", cloud)
+    monkeypatch.chdir(cloud)
+    assert "cloud-map.html" in procrustes("map", ".")
+    procrustes("check", ".")
 
 
 def test_json_says_what_was_found(procrustes, cloud):

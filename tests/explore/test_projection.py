@@ -9,8 +9,10 @@ from hypothesis import given, strategies as st
 
 from laws import is_orthogonal, refused
 from procrustes_kge.explore.projection import entity_vectors, project, turned_like, umap_points
+from procrustes_kge.models.baselines import BASELINES
+from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_models import every_model, made
-from toys import random_orthogonal
+from toys import random_orthogonal, rotated_graph, small_baseline
 
 SHAPES = st.tuples(st.integers(2, 40), st.integers(1, 12), st.integers(0, 2**31))
 
@@ -109,6 +111,16 @@ def test_without_common_entities_nothing_turns():
 @every_model
 def test_every_model_has_vectors_to_project(name):
     model, graph = made(name)
+    vectors = entity_vectors(model)
+    assert len(vectors) == len(graph.entities)
+    assert project(vectors).points.isfinite().all()
+
+
+@pytest.mark.parametrize("name", BASELINES)
+def test_every_baseline_has_vectors_to_project(name):
+    graph = rotated_graph()
+    module = small_baseline(name, graph).eval()
+    model = TrainedBaseline(name, module.Options(dim=16), graph.entities, graph.relations, module)
     vectors = entity_vectors(model)
     assert len(vectors) == len(graph.entities)
     assert project(vectors).points.isfinite().all()

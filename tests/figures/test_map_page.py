@@ -30,8 +30,8 @@ def cloud():
     """Vectors with arms, and a model and a graph with hostile names."""
     vectors, _ = planted_cloud(core=300)
     names = [HOSTILE.get(row, f"e{row}") for row in range(len(vectors))]
-    labels = {name: f"label of {name}" for name in names[9:40]}
-    return vectors, *run_of(vectors, names, labels)
+    labels = {name: f"label of {name}" for name in (HOSTILE[0], *names[9:40])}
+    return vectors, *run_of(vectors, names, labels, relations=("likes", f"{HOSTILE[0]} {HOSTILE[1]}"))
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ def map_run(
         procrustes map runs/wordnet-mini --out map.svg
         procrustes map runs/wn18rr --beside runs/wn18rr-rotate --column frequencies.tsv
     """
-    target = out or run.with_name(f"{run.resolve().name}-map.html")
+    target = out or _beside_the_run(run)
     if target.suffix.lower() not in SUFFIXES:
         raise InputError(f"--out {target}: its suffix does not say what to write; use {either(SUFFIXES)}")
     spaces: list[Space] = []
@@ -69,6 +69,12 @@ def map_run(
     for space in spaces:
         print("\n".join(_lines(space)))
     print(f"wrote  {written}   {size / 1e6:.1f} MB")
+
+
+def _beside_the_run(run: Path) -> Path:
+    """Return where the page goes: not into the folder, which holds a run and nothing else."""
+    whole = run if run.name not in ("", "..") else run.resolve()
+    return whole.with_name(f"{whole.name}-map.html")
 
 
 def _columns(files: Sequence[Path], entities: Vocabulary, needed: bool) -> list[Column]:
