@@ -119,8 +119,9 @@ def test_every_model_has_vectors_to_project(name):
 @pytest.mark.parametrize("name", BASELINES)
 def test_every_baseline_has_vectors_to_project(name):
     graph = rotated_graph()
-    module = small_baseline(name, graph).eval()
-    model = TrainedBaseline(name, module.Options(dim=16), graph.entities, graph.relations, module)
+    model = TrainedBaseline(
+        name, BASELINES[name].Options(), graph.entities, graph.relations, small_baseline(name, graph).eval()
+    )
     vectors = entity_vectors(model)
     assert len(vectors) == len(graph.entities)
     assert project(vectors).points.isfinite().all()
