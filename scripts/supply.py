@@ -74,7 +74,7 @@ with ours, and `python scripts/supply.py licences --write` writes this page.
 
 `pip install '.[all]'` brings these, and so does `requirements.lock` ([Security](../SECURITY.md)). None is part of the
 package. Certifi is under the MPL, pycountry, which has the names of countries, under the LGPL: both are used as they
-are published.
+are published. The script of the [map](map.md) has three.js in it, under the MIT licence, which is beside it.
 
 {ours}
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from procrustes_kge.explore.judging import score as score
     from procrustes_kge.explore.nearest import neighbours as neighbours
     from procrustes_kge.explore.predicting import analogy as analogy, predict as predict
+    from procrustes_kge.explore.clusters import find_clusters as find_clusters
+    from procrustes_kge.explore.projection import project as project
+    from procrustes_kge.explore.space import Space as Space, space_of as space_of
+    from procrustes_kge.figures.map import write_map as write_map
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.calibration import Calibration as Calibration
@@ -50,6 +54,10 @@ _PUBLIC = {
     "explore.nearest": "neighbours",
     "explore.predicting": "analogy predict",
     "explore.evidence": "Explanation explain",
+    "explore.clusters": "find_clusters",
+    "explore.projection": "project",
+    "explore.space": "Space space_of",
+    "figures.map": "write_map",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.calibration": "Calibration",

@@ -33,6 +33,7 @@ VERBS = (
     "calibrate",
     "export",
     "import-vectors",
+    "map",
     "check",
     "data",
     "bench",

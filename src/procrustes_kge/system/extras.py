@@ -15,6 +15,7 @@ EXTRAS = {
     "pycountry": "co2",
     "optuna": "tune",
     "pykeen": "exchange",
+    "matplotlib": "plots",
 }
 
 
