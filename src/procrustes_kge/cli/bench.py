@@ -174,7 +174,9 @@ def _register(name: str, about: str) -> None:
     def conduct(
         graph: Annotated[str, typer.Argument(help="A dataset's name, a file of triples, or a folder.")] = DEFAULT,
         out: Annotated[Path, typer.Option(help="Folder for the figures and for what was measured.")] = STUDIES_FOLDER,
-        quick: Annotated[bool, typer.Option("--quick", help="A glance: small vectors, few epochs.")] = False,
+        quick: Annotated[
+            bool, typer.Option("--quick", help="A glance: some of the triples, small vectors, few epochs.")
+        ] = False,
         anew: Annotated[
             bool, typer.Option("--train", help="Train everything here, also what comes with the package.")
         ] = False,
@@ -213,9 +215,15 @@ def _conducted(name: str, graph: str, out: Path, choice: Choice, as_json: bool) 
         conducted = Conducted(find_study(name), place, out)
         if done := len(conducted.results):
             say(f"{file} has {done} of {counted(len(conducted.plan), 'row')}")
-        with study_bar() as show:
-            for result in conducted.measured(show):
-                say(str(result))
+        try:
+            with study_bar() as show:
+                for result in conducted.measured(show):
+                    say(str(result))
+        except KeyboardInterrupt:
+            if conducted.results:
+                kept = f"{len(conducted.results)} of {counted(len(conducted.plan), 'row')}"
+                print(f"{file} has {kept}; the same command goes on", file=sys.stderr)
+            raise
         written = draw_study(file, out)
     for each in written:
         say(f"drawn  {each}")

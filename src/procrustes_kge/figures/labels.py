@@ -10,7 +10,11 @@ if TYPE_CHECKING:
     from matplotlib.transforms import Bbox
 
 Box = tuple[float, float, float, float]
+ROUNDS = 5  # of placing names beside all others
 GAP = 9.0  # pixels between a point and its name
+AIR = 3.0  # pixels beside a name that stay free
+WEIGHT, LIGHT = 2.0, 0.3  # how bad a covered pixel is, of a mark or name and of a line, beside a further place
+FAR = 1.2  # heights of a name: one that is so far above or below its point needs a line to it
 
 
 def box_of(text: Text) -> Bbox:
@@ -40,26 +44,51 @@ def outside(box: Box, room: Box) -> float:
     return sum(max(side, 0) for side in (room[0] - box[0], room[1] - box[1], box[2] - room[2], box[3] - room[3]))
 
 
+def placed(
+    marks: Sequence[Sequence[float]],
+    sizes: Sequence[tuple[float, float]],
+    order: Sequence[int],
+    half: float,
+    lines: Sequence[Box],
+    room: Box,
+) -> list[tuple[float, float]]:
+    """Return where names of these sizes go, as steps from their marks to their lower left corners.
+
+    They are placed in an order, the important ones first, then each again beside all others, until nothing moves.
+    """
+    drawn = [(x - half, y - half, x + half, y + half) for x, y in marks]
+    boxes, steps = dict[int, Box](), dict[int, tuple[float, float]]()
+    for _ in range(ROUNDS):
+        before = dict(steps)
+        for index in order:
+            others = [box for other, box in (*enumerate(drawn), *boxes.items()) if other != index]
+            boxes[index], steps[index] = least_covering(marks[index], sizes[index], others, lines, room)
+        if steps == before:
+            break
+    return [steps[index] for index in range(len(marks))]
+
+
 def least_covering(
-    point: Sequence[float], width: float, height: float, others: Sequence[Box], room: Box
+    mark: Sequence[float], size: tuple[float, float], others: Sequence[Box], lines: Sequence[Box], room: Box
 ) -> tuple[Box, tuple[float, float]]:
-    """Return where a name of this size covers least around a point, as a box, and as steps from the point.
+    """Return where a name of this size covers least around a mark, as a box, and as steps from the mark.
 
     Nearer places, and those to the right, are better than others that cover as little.
     """
-    (x, y), places = point, []
-    for far in (0.0, 0.6, 1.2, 1.9):
+    (x, y), (width, height), places = mark, size, []
+    for far in (0.0, 0.6, 1.2, 1.9, 2.6, 3.4, 4.2):
         for up in (0.0,) if far == 0 else (far, -far):
-            for left in (GAP, -GAP - width, *((-width / 2,) if far >= 1.2 else ())):
-                places.append((left, up * height - height / 2))
-    best, cost = None, float("inf")
-    for order, (right, up) in enumerate(places):
-        box = (x + right, y + up, x + right + width, y + up + height)
-        found = sum(covered(box, other) for other in others) + 1000 * outside(box, room) + 0.5 * order
-        if found < cost:
-            best, cost = (box, (right, up)), found
-    assert best is not None
-    return best
+            aside = (GAP, -GAP - width) if far < FAR else (GAP, -GAP - width, -width / 2, 3 * GAP, -3 * GAP - width)
+            places += [(right, up * height - height / 2) for right in aside]
+    costs = []
+    for number, (right, up) in enumerate(places):
+        box = x + right, y + up, x + right + width, y + up + height
+        wider = box[0] - AIR, box[1], box[2] + AIR, box[3]
+        cost = WEIGHT * sum(covered(wider, other) for other in others) + 1000 * outside(box, room) + number
+        cost += LIGHT * sum(covered(box, line) for line in lines)
+        costs.append((cost, number, box))
+    _, number, box = min(costs)
+    return box, places[number]
 
 
 def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any
 
-from procrustes_kge.figures.labels import box_of, least_covering, spread
-from procrustes_kge.figures.style import INK, QUIET, SMALL, Look
+from procrustes_kge.figures.labels import FAR, box_of, placed, spread
+from procrustes_kge.figures.style import INK, PAPER, QUIET, SMALL, Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.text import Annotation
 
@@ -77,7 +77,10 @@ def mark(axes: Axes, x: float, y: float, look: Look, size: float) -> None:
 
 
 def named_ends(axes: Axes, every: Iterable[Series]) -> list[Annotation]:
-    """Write the names of lines right of the panel, each as near as possible to where its line ends."""
+    """Write the names of lines right of the panel, each as near as possible to where its line ends.
+
+    Titles, notes and all else that takes room come before: names are placed in the panel as it is.
+    """
     from matplotlib.transforms import blended_transform_factory, offset_copy
 
     ends = [(each, each.last) for each in every if each.last is not None]
@@ -109,8 +112,11 @@ def _beside(axes: Axes, each: Series, end: tuple[float, float], beside: Any) -> 
     )
 
 
-def points(axes: Axes, every: Sequence[Point]) -> list[Annotation]:
-    """Draw points, and write their names beside them where they cover least of what is there already."""
+def points(axes: Axes, every: Sequence[Point], avoid: Sequence[tuple[float, float]] = ()) -> list[Annotation]:
+    """Draw points, and write their names beside them where they cover least of what is there already.
+
+    `avoid` are corners of a line of steps, which names avoid too. Titles, notes and all else that takes room come before.
+    """
     for each in every:
         mark(axes, each.x, each.y, each.look, 9.0 if each.important else 6.5)
     figure = figure_of(axes)
@@ -118,26 +124,39 @@ def points(axes: Axes, every: Sequence[Point]) -> list[Annotation]:
     extent = axes.get_window_extent()
     room = extent.x0, extent.y0, extent.x1, extent.y1
     marks = [axes.transData.transform((each.x, each.y)).tolist() for each in every]
-    taken = [(x - HALF, y - HALF, x + HALF, y + HALF) for x, y in marks]
-    texts = []
-    for index in sorted(range(len(every)), key=lambda index: not every[index].important):
-        each, others = every[index], [box for other, box in enumerate(taken) if other != index]
-        coloured = each.important or each.look.hollow
-        text = axes.annotate(
-            each.name,
-            (each.x, each.y),
-            xytext=(0, 0),
-            textcoords="offset points",
-            fontsize=SMALL,
-            fontweight="bold" if each.important else "normal",
-            color=each.look.colour if coloured else INK,
-        )
-        size = box_of(text)
-        box, (right, up) = least_covering(marks[index], size.width, size.height, others, room)
-        text.set_position((right * 72 / figure.dpi, up * 72 / figure.dpi))
-        taken.append(box)
-        texts.append(text)
+    corners = [axes.transData.transform(corner).tolist() for corner in avoid]
+    steps = [step for (a, b), (c, d) in pairwise(corners) for step in ((a, b - 1, c, b + 1), (c - 1, b, c + 1, d))]
+    texts = [_name(axes, each) for each in every]
+    sizes = [(box_of(text).width, box_of(text).height) for text in texts]
+    order = sorted(range(len(every)), key=lambda index: not every[index].important)
+    for index, (right, up) in enumerate(placed(marks, sizes, order, HALF, steps, room)):
+        inch, (wide, high) = 72 / figure.dpi, sizes[index]
+        texts[index].set_position((right * inch, up * inch))
+        if max(up, -up - high) > (FAR - 0.5) * high - 1:
+            start = min(max(0.0, right), right + wide) * inch, (up if up > 0 else up + high) * inch
+            _leader(axes, every[index], start)
     return texts
+
+
+def _leader(axes: Axes, each: Point, start: tuple[float, float]) -> None:
+    """Draw a thin line from the name of a point to the point; `start` is in points from there."""
+    line = {"arrowstyle": "-", "color": QUIET, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3}
+    axes.annotate("", (each.x, each.y), xytext=start, textcoords="offset points", arrowprops=line)
+
+
+def _name(axes: Axes, each: Point) -> Annotation:
+    """Write the name of a point; where, is found out afterwards."""
+    return axes.annotate(
+        each.name,
+        (each.x, each.y),
+        xytext=(0, 0),
+        textcoords="offset points",
+        fontsize=SMALL,
+        fontweight="bold" if each.important else "normal",
+        color=each.look.colour if each.important or each.look.hollow else INK,
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3},  # above lines, below marks
+        zorder=2.5,
+    )
 
 
 def frontier(axes: Axes, every: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -203,34 +222,42 @@ def noted(drawn: Figure, notes: Sequence[str]) -> None:
         drawn.supxlabel(text, x=0.01, ha="left", fontsize=SMALL, color=QUIET)
 
 
-def decades(axis: Axis, unit: str = "") -> None:
-    """Make an axis logarithmic, with a number in words at every tenfold; none of them as a power."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+def logarithmic(axes: Axes, which: str, unit: str = "", most: int = 6) -> None:
+    """Make an axis of a panel logarithmic, after all is drawn, with at most so many numbers on it, none as a power."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-    axis.set_major_locator(LogLocator(numticks=7))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value) + (f" {unit}" if unit else "")))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def logarithmic(axes: Axes, which: str, unit: str = "") -> None:
-    """Make an axis of a panel logarithmic; where less than a tenfold is seen, it gets numbers all the same."""
     getattr(axes, f"set_{which}scale")("log")
     axis: Any = getattr(axes, f"{which}axis")
-    decades(axis, unit)
     low, high = sorted(getattr(axes, f"get_{which}lim")())
-    if math.log10(high / max(low, 1e-300)) < 1.2:
-        from matplotlib.ticker import LogLocator
+    axis.set_major_locator(FixedLocator(ticks(low, high, most)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value) + (f" {unit}" if unit else "")))
 
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=7))
+
+def ticks(low: float, high: float, most: int) -> list[float]:
+    """Return round numbers between two that are above 0: powers of ten, fewer or more of them as there is room.
+
+    >>> ticks(0.3, 2000, 6), ticks(0.3, 2000, 2), ticks(3, 60, 4), ticks(300, 310, 6)
+    ([1.0, 10.0, 100.0, 1000.0], [1.0, 100.0], [5.0, 10.0, 20.0, 50.0], [])
+    """
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    steps = [float(f"{digit}e{power}") for power in range(first, last + 1) for digit in (1, 2, 5)]
+    found = [step for step in steps if low <= step <= high]
+    if len(found) > most:
+        tens = [step for step in found if f"{step:e}"[0] == "1"]
+        found = tens[:: -(-len(tens) // most)] if len(tens) > 1 else found[:: -(-len(found) // most)]
+    return found
 
 
 def plain(value: float) -> str:
     """Return a number as people write it.
 
-    >>> plain(0.01), plain(20), plain(1e4), plain(2e6), plain(1e9)
-    ('0.01', '20', '10,000', '2 million', '1,000 million')
+    >>> plain(0.01), plain(0.00001), plain(20), plain(1e4), plain(2e6), plain(1e9)
+    ('0.01', '0.00001', '20', '10,000', '2 million', '1,000 million')
     """
-    return f"{value / 1e6:,.0f} million" if value >= 1e6 else f"{value:,.12g}"
+    if value >= 1e6:
+        return f"{value / 1e6:,.12g} million"
+    return f"{value:,.12f}".rstrip("0").rstrip(".")
 
 
 def figure_of(axes: Axes) -> Figure:

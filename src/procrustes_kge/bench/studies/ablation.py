@@ -108,12 +108,16 @@ def draw(found: Findings) -> dict[str, Figure]:
     grid, losses, spread, rotations = axes
     _grid(grid, found)
     _losses(losses, found)
-    _curves(spread, found, "spherise", 1, "Distance of entities from their centre")
-    if spread.lines:
+    spreading = _curves(spread, found, "spherise", 1)
+    spread.set_title("Distance of entities from their centre")
+    if spreading:
         logarithmic(spread, "y")
-    _curves(rotations, found, "rotations", 2, "Rotations: closed form or gradient")
+    rotating = _curves(rotations, found, "rotations", 2)
+    rotations.set_title("Rotations: closed form or gradient")
     rotations.set_ylabel("validation MRR")
     noted(figure, gap_notes(found))
+    named_ends(spread, spreading)  # when all else has its place
+    named_ends(rotations, rotating)
     return {"": figure}
 
 
@@ -143,7 +147,7 @@ def _losses(axis: Axes, found: Findings) -> None:
     axis.set_xlabel("test MRR")
 
 
-def _curves(axis: Axes, found: Findings, part: str, which: int, title: str) -> None:
+def _curves(axis: Axes, found: Findings, part: str, which: int) -> list[Series]:
     """Draw a curve of each variant of a part; rotations by gradient stand beside the closed form."""
     rows = found.where(part=part)
     if part == "rotations":
@@ -158,9 +162,8 @@ def _curves(axis: Axes, found: Findings, part: str, which: int, title: str) -> N
             values = [point[which] for point in points]
             every.append(Series(name, [point[0] for point in points], values, LOOKS[number]))
     lines(axis, every, marked=False)
-    axis.set_title(title)
     axis.set_xlabel("epochs")
-    named_ends(axis, every)
+    return every
 
 
 STUDY = Study("ablation", plan, draw)

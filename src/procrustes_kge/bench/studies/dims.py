@@ -49,6 +49,7 @@ def plan(place: Place) -> list[Row]:
 def draw(found: Findings) -> dict[str, Figure]:
     """Draw accuracy and seconds against the dimension, and against the segment."""
     figure, axes = panels(found.title, columns=2, rows=2, height=2.9)
+    named = []
     titles = ("Accuracy and dimension", "Accuracy and segment", "Time and dimension", "Time and segment")
     for panel, axis in enumerate(axes):
         by, what = ("dim", "segment")[panel % 2], ("mrr", "seconds")[panel // 2]
@@ -64,8 +65,10 @@ def draw(found: Findings) -> dict[str, Figure]:
             logarithmic(axis, "y", "s")
         axis.set_xlabel("numbers in an entity's vector" if by == "dim" else "numbers in a segment")
         axis.set_ylabel("test MRR" if what == "mrr" else "")
-        named_ends(axis, every)
+        named.append((axis, every))
     noted(figure, notes(found))
+    for axis, every in named:  # when all else has its place
+        named_ends(axis, every)
     return {"": figure}
 
 

@@ -6,9 +6,10 @@ here, unless they are to be trained anew; on any other graph every model is trai
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from functools import partial
+from statistics import quantiles
 from typing import TYPE_CHECKING, Any
 
 from procrustes_kge.bench.paper import DATASETS, NAMES, PAPER
@@ -26,6 +27,7 @@ from procrustes_kge.bench.studies.study import (
 from procrustes_kge.bench.table import Row as TableRow, shipped_line
 from procrustes_kge.figures.plots import Dots, Point, dot_rows, frontier, logarithmic, noted, points
 from procrustes_kge.figures.style import OTHER, OURS, Look, in_our_style, panels
+from procrustes_kge.models.ranking import figure as shown
 from procrustes_kge.training.benchmarks import kind_of_graph
 from procrustes_kge.training.recipes import OWN, baseline_recipes
 
@@ -36,7 +38,8 @@ if TYPE_CHECKING:
 THEIRS_OURS, THEIRS = Look(OURS.colour, "o", hollow=True), Look(OTHER.colour, "s", hollow=True)
 GPU_OF_THE_PAPER = "GTX 1080 Ti"
 BRIEF = {"epochs": 1, "patience": 0, "validate_every": 0}
-BRIEF_DIM = 40
+BRIEF_DIM, BRIEF_DIMS = 40, {"rgcn": 100, "conve": 96, "interacte": 96}  # what those are cut into divides no less
+FEW, FAR = 6, 1.5  # values, and times the middle half of them, from which on one is far away
 
 
 def plan(place: Place) -> list[Row]:
@@ -53,7 +56,11 @@ def _row(place: Place, name: str) -> Row:
         if taken is not None:
             about |= {"source": "the results that come with procrustes-kge"}
             return Row(name, about, partial(_taken, asdict(taken)), 1e-9)
-    changes: dict[str, Any] = {**BRIEF, "dim": BRIEF_DIM, **({"segment": 10} if name in OWN else {})}
+    changes: dict[str, Any] = {
+        **BRIEF,
+        "dim": BRIEF_DIMS.get(name, BRIEF_DIM),
+        **({"segment": 10} if name in OWN else {}),
+    }
     return training_row(place, name, name, about, **(changes if place.quick else {}))
 
 
@@ -83,7 +90,7 @@ def _bars(found: Findings) -> Figure:
                 values.append((theirs.mrr / printed_cost(theirs), THEIRS_OURS if row["ours"] else THEIRS))
             drawn.append(Dots(row["title"], values, row["ours"]))
         dot_rows(axis, drawn)
-        logarithmic(axis, "x")
+        logarithmic(axis, "x", most=5)
         axis.set_title(title)
     axes[1].tick_params(labelleft=False)
     noted(figure, _notes(found))
@@ -93,27 +100,50 @@ def _bars(found: Findings) -> Figure:
 def _plane(found: Findings) -> Figure:
     """Draw accuracy against time, the frontier of what was measured, and the paper's own figures as hollow marks."""
     rows = [row for row in found.rows if row.figures]
-    figure, (axis,) = panels(_title(found, rows), height=4.8)
-    ours = [
-        Point(row["title"], row["seconds"], row["mrr"], OURS if row["ours"] else OTHER, row["ours"]) for row in rows
-    ]
-    theirs = []
+    figure, (axis,) = panels(_title(found, rows), height=5.2)
+    names = {row["name"]: row["name"] if row["ours"] else row["title"] for row in rows}
+    measured, printed = [], []
     for row in rows:
-        if printed := _printed(found, row):
+        look = OURS if row["ours"] else OTHER
+        measured.append(Point(names[row["name"]], row["seconds"], row["mrr"], look, row["ours"]))
+        if theirs := _printed(found, row):
             look = THEIRS_OURS if row["ours"] else THEIRS
-            theirs.append(Point(row["title"], 60.0 * printed.minutes, printed.mrr, look))
-    logarithmic(axis, "x", "s")
-    every = [*ours, *theirs]
-    if every:
-        axis.plot([each.x for each in every], [each.y for each in every], linestyle="none")  # finds the limits
-        axis.margins(x=0.12, y=0.06)
-        logarithmic(axis, "x", "s")
-    frontier(axis, [(each.x, each.y) for each in ours])
-    points(axis, every)
+            printed.append(Point(names[row["name"]], 60.0 * theirs.minutes, theirs.mrr, look))
+    lowest = floor([each.y for each in (*measured, *printed)])
+    every = [_lifted(each, lowest) for each in (*measured, *printed)]
+    axis.scatter([each.x for each in every], [each.y for each in every], s=0)  # finds the limits
+    axis.margins(x=0.1, y=0.06)
+    logarithmic(axis, "x", "s", most=8)
     axis.set_xlabel("seconds of training (further left is faster)")
     axis.set_ylabel("test MRR")
-    noted(figure, _notes(found))
+    low = (
+        ["Triangles lie below the scale: their numbers say where."]
+        if any(each.look.marker == "v" for each in every)
+        else []
+    )
+    noted(figure, [f"{_notes(found)[0]} The line is the frontier of what was measured.", *low, *gap_notes(found)])
+    points(axis, every, frontier(axis, [(each.x, each.y) for each in measured]))  # when all else has its place
     return figure
+
+
+def floor(values: Sequence[float]) -> float:
+    """Return where a scale may begin: what lies far below the others would squeeze them together.
+
+    >>> floor([0.2, 0.43, 0.44, 0.45, 0.45, 0.46, 0.46, 0.47, 0.48, 0.5]), floor([0.2, 0.5])
+    (0.39, 0.2)
+    """
+    if len(values) < FEW:
+        return min(values, default=0.0)
+    low, _, high = quantiles(values, n=4)
+    return max(min(values), round(low - FAR * (high - low), 2))
+
+
+def _lifted(point: Point, lowest: float) -> Point:
+    """Return a point that is too low for the scale as one at its edge, with its value in words."""
+    if point.y >= lowest:
+        return point
+    look = replace(point.look, marker="v")
+    return replace(point, name=f"{point.name} {shown(point.y)}", y=lowest, look=look)
 
 
 def _printed(found: Findings, row: Result) -> Any:
@@ -135,7 +165,7 @@ def _title(found: Findings, rows: list[Result]) -> str:
 
 def _notes(found: Findings) -> list[str]:
     said = (
-        "Filled: measured here; ours are round."
+        "Ours are round."
         if not _is_benchmark(found)
         else (f"Filled: measured; ours are round. Hollow: as the paper prints it, on a {GPU_OF_THE_PAPER}.")
     )

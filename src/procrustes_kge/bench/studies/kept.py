@@ -49,9 +49,9 @@ class StudyProgress:
 class Conducted:
     """A study of a place, kept in a folder: what was measured before, and what is still to be."""
 
-    def __init__(self, study: Study, place: Place, folder: Path) -> None:
+    def __init__(self, study: Study, place: Place, folder: Path, at_commit: str | None = None) -> None:
         """Begin a study, or go on with one; `InputError` where its file is of something else, or damaged."""
-        self.study, self.place = study, place
+        self.study, self.place, self.commit = study, place, at_commit
         self.file = study_file(study.name, place.graph.name, folder)
         self.plan = study.plan(place)
         with scratch_folder(folder / "row"):  # a folder that cannot be written is an error before anything is measured
@@ -70,9 +70,11 @@ class Conducted:
         """All that was found so far."""
         return findings(self.content)
 
-    def measured(self, report: Callable[[StudyProgress], None] = lambda progress: None) -> Iterator[Result]:
-        """Measure the rows that are left; each is written, and yielded, when it is done."""
-        todo, began = self.todo, time.perf_counter()
+    def measured(
+        self, report: Callable[[StudyProgress], None] = lambda progress: None, only: str = ""
+    ) -> Iterator[Result]:
+        """Measure the rows that are left, or those whose name begins so; each is written, and yielded, when done."""
+        todo, began = [row for row in self.todo if row.name.startswith(only)], time.perf_counter()
         whole, done = sum(row.cost for row in todo), 0.0
         for row in todo:
 
@@ -104,10 +106,10 @@ class Conducted:
         fresh: dict[str, Any] = {
             **{"format": FORMAT, "study": self.study.name, "graph": place.graph.name},
             **{"checksum": place.graph.checksum, "quick": place.quick, "device": device, "protocol": PROTOCOL},
-            **{"commit": commit(), "version": __version__, "planned": len(self.plan), "rows": []},
+            **{"version": __version__, "planned": len(self.plan), "rows": []},
         }
         if not self.file.exists():
-            return fresh
+            return {**fresh, "commit": self.commit or commit()}
         found = read_study(self.file)
         self._check_same(found, fresh)
         return found
