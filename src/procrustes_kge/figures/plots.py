@@ -154,7 +154,7 @@ def _name(axes: Axes, each: Point) -> Annotation:
         fontsize=SMALL,
         fontweight="bold" if each.important else "normal",
         color=each.look.colour if each.important or each.look.hollow else INK,
-        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3},  # above lines, below marks
+        bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 0.3, "alpha": 0.75},  # above lines, below marks
         zorder=2.5,
     )
 
@@ -177,6 +177,7 @@ def dot_rows(axes: Axes, rows: Sequence[Dots], show: Callable[[float], str] | No
             mark(axes, value, place, look, 7.5 if row.important else 6.0)
             if show is not None:
                 above(axes, show(value), value, place, 6)
+    axes.margins(x=0.14)
     _rows_named(axes, [row.name for row in rows])
     for label, row in zip(axes.get_yticklabels(), reversed(rows), strict=True):
         label.set_fontweight("bold" if row.important else "normal")

@@ -21,6 +21,7 @@ from procrustes_kge.runs.experiment import device_name
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.loop import at_work, validation_mrr
 from procrustes_kge.training.schedule import Schedule
+from procrustes_kge.words import listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -45,6 +46,14 @@ SPHERISING = {  # whether vectors are centred, and scaled to length one
 }
 RATES = (0.1, 0.01, 0.001)  # of rotations that take gradient steps
 DIM, EPOCHS, EVERY = 200, 120, 6  # of the plain variants
+EXPLAINED = (
+    "Recipes from the top: paper, paper+ns, accurate with full batches, paper+tb, paper+ns+tb, accurate. All negatives "
+    "come with free lengths and a softmax."
+)
+SPREAD = (
+    "Left: how far a segment of an entity lies from the centre of all, at the start 1, with vectors centred, scaled to "
+    "length one, or neither. Right: rotations in closed form, or by gradient steps at a rate."
+)
 BRIEF = {"dim": 40, "segment": 10, "epochs": 3, "validate_every": 0, "patience": 0}
 BRIEF_VARIANT: dict[str, Any] = {"dim": 20, "segment": 10}
 
@@ -103,22 +112,29 @@ def measured(variant: Variant, epochs: int, bench: Bench) -> Figures:
 
 @in_our_style
 def draw(found: Findings) -> dict[str, Figure]:
-    """Draw the four parts."""
-    figure, axes = panels(found.title, columns=2, rows=2, height=3.2)
-    grid, losses, spread, rotations = axes
+    """Draw what is trained by recipes, and the curves of what no setting offers."""
+    figure, (grid, losses) = panels(found.title, columns=2, height=3.2)
     _grid(grid, found)
     _losses(losses, found)
+    noted(figure, [EXPLAINED, *gap_notes(found)])
+    return {"": figure, "-parts": _parts(found)}
+
+
+def _parts(found: Findings) -> Figure:
+    figure, (spread, rotations) = panels(found.title, columns=2, height=3.2)
     spreading = _curves(spread, found, "spherise", 1)
-    spread.set_title("Distance of entities from their centre")
-    if spreading:
+    spread.set_title("Spread of the entities")
+    seen = [y for each in spreading for y in each.ys if y]
+    if seen and max(seen) > 10 * min(seen):
         logarithmic(spread, "y")
     rotating = _curves(rotations, found, "rotations", 2)
-    rotations.set_title("Rotations: closed form or gradient")
-    rotations.set_ylabel("validation MRR")
-    noted(figure, gap_notes(found))
+    rotations.set_title("Validation MRR")
+    last = {row.name: row["valid_mrr"] for row in found.where(part="spherise") if row["valid_mrr"] is not None}
+    ended = listed(f"{shown(mrr)} ({name})" for name, mrr in last.items()) if last else ""
+    noted(figure, [SPREAD, *([f"Validation MRR at the end of the left: {ended}."] if ended else []), *gap_notes(found)])
     named_ends(spread, spreading)  # when all else has its place
     named_ends(rotations, rotating)
-    return {"": figure}
+    return figure
 
 
 def _grid(axis: Axes, found: Findings) -> None:
@@ -156,7 +172,7 @@ def _curves(axis: Axes, found: Findings, part: str, which: int) -> list[Series]:
     for number, row in enumerate(rows):
         name = row.name
         if part == "rotations":
-            name = f"gradient, rate {row['rate']:g}" if row["rate"] else "closed form"
+            name = f"gradient, {row['rate']:g}" if row["rate"] else "closed form"
         if row.figures:
             points = row["points"]
             values = [point[which] for point in points]

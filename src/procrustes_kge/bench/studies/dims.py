@@ -12,6 +12,7 @@ from procrustes_kge.bench.studies.study import Findings, Place, Row, Study, gap_
 from procrustes_kge.figures.plots import Series, lines, logarithmic, named_ends, noted
 from procrustes_kge.figures.style import KNOWN, in_our_style, panels
 from procrustes_kge.training.recipes import OwnSettings, recipe
+from procrustes_kge.words import listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,11 +75,14 @@ def draw(found: Findings) -> dict[str, Figure]:
 
 def notes(found: Findings) -> list[str]:
     """Return what a reader should know: from where each recipe varies, and what is missing."""
-    starts = {row.about["name"]: row.about["from"] for row in found.rows}
+    starts = dict[tuple[int, int], list[str]]()
+    for name, start in {row.about["name"]: tuple(row.about["from"]) for row in found.rows}.items():
+        starts.setdefault(start, []).append(name)
     said = [
-        f"{name}: segments of {part} at the left, {dim:,} numbers at the right" for name, (dim, part) in starts.items()
+        f"Of {listed(names)}, the panels at the left have segments of {part}, those at the right {dim:,} numbers."
+        for (dim, part), names in starts.items()
     ]
-    return [". ".join(said) + "." if said else "", *gap_notes(found)]
+    return [*said, *gap_notes(found)]
 
 
 def _series(found: Findings, name: str, by: str, what: str) -> Series:

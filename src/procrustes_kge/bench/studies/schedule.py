@@ -17,7 +17,7 @@ import torch
 from procrustes_kge.bench.paper import NAMES
 from procrustes_kge.bench.studies.study import MACHINE, Bench, Figures, Findings, Place, Row, Study, expected, gap_notes
 from procrustes_kge.errors import InputError
-from procrustes_kge.figures.plots import Series, lines, logarithmic, named_ends, noted
+from procrustes_kge.figures.plots import Point, Series, lines, logarithmic, noted, points
 from procrustes_kge.figures.style import KNOWN, LOOKS, in_our_style, panels
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.predictor import LinkPredictor
@@ -126,7 +126,8 @@ def draw(found: Findings) -> dict[str, Figure]:
     axis.set_xlabel("seconds of training, validation left out")
     axis.set_ylabel("validation MRR")
     noted(figure, [*_races(found), *gap_notes(found)])
-    named_ends(axis, every)
+    ends = [(series, series.last, bool(row["ours"])) for row, series in zip(rows, every, strict=True)]
+    points(axis, [Point(series.name, *end, series.look, ours) for series, end, ours in ends if end is not None])
     return {"": figure}
 
 
