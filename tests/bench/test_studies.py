@@ -1,4 +1,4 @@
-"""Laws of studies: a row is measured once and kept at once, what fails is a gap, and a file of something else is refused."""
+"""Laws of studies: a row is measured once and kept at once, one that fails is a gap, files of something else are refused."""
 
 import json
 from dataclasses import replace

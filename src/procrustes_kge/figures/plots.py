@@ -115,7 +115,8 @@ def _beside(axes: Axes, each: Series, end: tuple[float, float], beside: Any) -> 
 def points(axes: Axes, every: Sequence[Point], avoid: Sequence[tuple[float, float]] = ()) -> list[Annotation]:
     """Draw points, and write their names beside them where they cover least of what is there already.
 
-    `avoid` are corners of a line of steps, which names avoid too. Titles, notes and all else that takes room come before.
+    `avoid` are corners of a line of steps, which names avoid too. Titles, notes and all else that takes room come
+    before.
     """
     for each in every:
         mark(axes, each.x, each.y, each.look, 9.0 if each.important else 6.5)
@@ -227,6 +228,8 @@ def logarithmic(axes: Axes, which: str, unit: str = "", most: int = 6) -> None:
     """Make an axis of a panel logarithmic, after all is drawn, with at most so many numbers on it, none as a power."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+    if not axes.has_data():
+        return
     getattr(axes, f"set_{which}scale")("log")
     axis: Any = getattr(axes, f"{which}axis")
     low, high = sorted(getattr(axes, f"get_{which}lim")())

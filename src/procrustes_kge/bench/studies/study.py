@@ -61,7 +61,7 @@ class Place:
 
 def glimpse(graph: Graph) -> Graph:
     """Return a graph with some of its triples, the same ones every time: enough to see that everything works."""
-    generator, splits = torch.Generator().manual_seed(0), {}
+    generator, splits = torch.Generator().manual_seed(0), dict[str, Any]()
     for split, most in GLIMPSE.items():
         triples = graph.split(split)
         splits[split] = triples[torch.randperm(len(triples), generator=generator)[:most].sort().values]
