@@ -1,4 +1,4 @@
-"""Laws of studies: a row is measured once and kept at once, one that fails is a gap, files of something else are refused."""
+"""Laws of studies: a row is measured and kept at once, one that fails is a gap, a file of something else is refused."""
 
 import json
 from dataclasses import replace

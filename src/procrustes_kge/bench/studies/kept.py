@@ -121,10 +121,10 @@ class Conducted:
         seen = None
         if found["study"] != fresh["study"]:
             seen = f"the study {found['study']:.60}"
-        elif found["checksum"] != fresh["checksum"]:
-            seen = "another graph of this name, or another split of it"
         elif found["quick"] != fresh["quick"]:
             seen = "what --quick measured" if found["quick"] else "what was measured without --quick"
+        elif found["checksum"] != fresh["checksum"]:
+            seen = "another graph of this name, or another split of it"
         elif other:
             seen = f"the row {other[0]!r:.80} with other settings, or of another version"
         elif found["device"] != fresh["device"] and len(found["rows"]) < len(self.plan):

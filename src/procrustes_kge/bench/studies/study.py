@@ -49,7 +49,7 @@ class Place:
         for split in ("train", "test"):
             if not len(self.graph.split(split)):
                 has = f"the graph {self.graph.name} has no {split} triples, expected at least 1"
-                raise InputError(f"{has}: a study trains and ranks; see `procrustes train --help` for splitting a file")
+                raise InputError(f"{has}; give a graph of more triples, or a folder with a file for each split")
         if self.quick:
             object.__setattr__(self, "graph", glimpse(self.graph))
 
