@@ -8,6 +8,8 @@ from procrustes_kge.version import __version__ as __version__
 TYPE_CHECKING = False  # typing's word, which type checkers know; loading it would take longer than all the rest
 if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
+    from procrustes_kge.explore.leakage import leakage as leakage
+    from procrustes_kge.explore.relations import relation_properties as relation_properties
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.predictor import Answer as Answer, LinkPredictor as LinkPredictor
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "errors": "DivergedError InputError",
+    "explore.leakage": "leakage",
+    "explore.relations": "relation_properties",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.predictor": "Answer LinkPredictor",

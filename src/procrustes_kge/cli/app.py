@@ -24,6 +24,7 @@ VERBS = (
     "resume",
     "evaluate",
     "predict",
+    "relations",
     "export",
     "check",
     "data",
