@@ -6,6 +6,7 @@
 # make audit      the lock compared with published advisories; exit code 2 where they cannot be reached
 # make sbom       a bill of materials, CycloneDX, into dist/
 # make docs       the pages and the API reference, into site/; a warning is an error
+# make bundle     the scripts of the pages again, from web/: what comes with the package; needs Node
 # make test-gpu   the tests that need a GPU, on a machine that has one
 # Everything needed is installed into .venv first; test-gpu installs nothing: PYTHON has PyTorch, Triton, numpy, jaxtyping,
 # safetensors, pytest, hypothesis and beartype.
@@ -16,7 +17,7 @@ BIN := $(VENV)/bin
 # Pins what is installed and what builds it.
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 
-.PHONY: run test slow check lint docs fuzz test-gpu lock audit sbom clean
+.PHONY: run test slow check lint docs bundle fuzz test-gpu lock audit sbom clean
 
 run: $(VENV)/installed
 	$(BIN)/procrustes train
@@ -44,6 +45,9 @@ lint: $(VENV)/installed-check
 docs: $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet  # the variable: an announcement of the theme's makers
 	@echo "built site/index.html"
+
+bundle:
+	cd web && npm ci --ignore-scripts && npm run build
 
 test-gpu:
 	PYTHONPATH="$(CURDIR)/src$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -m gpu -rs tests

@@ -26,6 +26,7 @@ VERBS = (
     "predict",
     "relations",
     "export",
+    "map",
     "check",
     "data",
     "bench",

@@ -14,6 +14,8 @@ EXTRAS = {
     "codecarbon": "co2",
     "pycountry": "co2",
     "optuna": "tune",
+    "matplotlib": "plots",
+    "matplotlib.figure": "plots",
 }
 
 
