@@ -25,6 +25,8 @@ COMMANDS = (
     "train",
     "evaluate",
     "predict",
+    "relations",
+    "report",
     "export",
     "check",
     "data",

@@ -12,6 +12,8 @@ PAGES = (
     "tune",
     "evaluate",
     "predict",
+    "relations",
+    "report",
     "export",
     "check",
     "data",

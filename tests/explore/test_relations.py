@@ -67,7 +67,7 @@ def test_compositions_are_the_products_of_the_group(factors):
         for first, y in enumerate(elements)
         for then, z in enumerate(elements)
         for target in range(count)
-        if times(y, z) == factors[target] and target not in (first % count, then % count) and abs(first - then) != count
+        if times(y, z) == factors[target] and target not in (first % count, then % count) and times(y, z) != (0, 0)
     }
     best = best_compositions(maps, maps.alike())
     exact = best.score > 0.999

@@ -25,6 +25,7 @@ VERBS = (
     "evaluate",
     "predict",
     "relations",
+    "report",
     "export",
     "map",
     "check",

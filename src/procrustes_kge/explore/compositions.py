@@ -14,8 +14,9 @@ from torch import Tensor
 
 from procrustes_kge.explore.relation_maps import RelationMaps
 
-SCREENED = 2**11  # numbers of a map by which candidates are found
-CANDIDATES = 16  # of each relation, which are then compared by all numbers
+SCREENED = 2**10  # numbers of a map by which candidates are found
+ALMOST = 0.9  # a cosine, from which on one step undoes the other
+CANDIDATES = 32  # of each relation, which are then compared by all numbers
 NUMBERS_AT_ONCE = 2**23
 
 
@@ -35,10 +36,11 @@ def best_compositions(maps: RelationMaps, alike: Float[Tensor, "directions direc
     numbers = maps.matrices.shape[-1] * maps.matrices.shape[-2]
     some = _spread(maps.matrices.shape[1], max(1, SCREENED // numbers))
     screen = RelationMaps(maps.matrices[:, some].contiguous(), maps.lengths[some])
-    kept = _screened(screen, min(CANDIDATES, 4 * relations**2))
+    undoing = alike.roll(relations, dims=1) > ALMOST  # the second step is like the first one backwards
+    kept = _screened(screen, undoing, min(CANDIDATES, 4 * relations**2))
     target = torch.arange(relations).repeat_interleave(kept.shape[1])
     first, then = kept.flatten() // (2 * relations), kept.flatten() % (2 * relations)
-    allowed = _allowed(first, then, relations)[torch.arange(len(target)), target]
+    allowed = _allowed(first, then, undoing)[torch.arange(len(target)), target]
     target, first, then = target[allowed], first[allowed], then[allowed]
     score = _scores(maps, target, first, then)
     alone = torch.maximum(alike[first, target], alike[then, target])
@@ -52,14 +54,19 @@ def _spread(count: int, wanted: int) -> Int[Tensor, " some"]:
     return torch.linspace(0, count - 1, min(count, wanted)).round().long()
 
 
-def _allowed(first: Int[Tensor, " n"], then: Int[Tensor, " n"], relations: int) -> Bool[Tensor, "n relations"]:
+def _allowed(
+    first: Int[Tensor, " n"], then: Int[Tensor, " n"], undoing: Bool[Tensor, "directions directions"]
+) -> Bool[Tensor, "n relations"]:
     """Say which pairs may compose which relation: another than both, and not there and back again."""
+    relations = len(undoing) // 2
     targets = torch.arange(relations)
     others = (first[:, None] % relations != targets) & (then[:, None] % relations != targets)
-    return others & ((first - then).abs() != relations)[:, None]
+    return others & ~undoing[first, then][:, None]
 
 
-def _screened(maps: RelationMaps, keep: int) -> Int[Tensor, "relations keep"]:
+def _screened(
+    maps: RelationMaps, undoing: Bool[Tensor, "directions directions"], keep: int
+) -> Int[Tensor, "relations keep"]:
     """Return the numbers first · directions + then of the best pairs of every relation."""
     directions, relations = 2 * maps.relations, maps.relations
     targets = maps.units(maps.matrices[:relations])
@@ -69,7 +76,7 @@ def _screened(maps: RelationMaps, keep: int) -> Int[Tensor, "relations keep"]:
     for block in torch.arange(directions).split(at_once):
         joined = maps.units(maps.composed(maps.matrices[block][:, None], maps.matrices[None])).flatten(0, 1)
         first, then = block.repeat_interleave(directions), torch.arange(directions).repeat(len(block))
-        scores = (joined @ targets.T).where(_allowed(first, then, relations), -torch.inf).T
+        scores = (joined @ targets.T).where(_allowed(first, then, undoing), -torch.inf).T
         scores = torch.cat([best, scores], dim=1)
         numbers = torch.cat([pairs, (first * directions + then).expand(relations, -1)], dim=1)
         best, places = scores.topk(keep, dim=1)

@@ -40,8 +40,9 @@ class Chance(NamedTuple):
         return self.deviations(score) > limit and score - self.centre >= LEAST
 
     def beside(self, other: Chance) -> Chance:
-        """Return the chance that has both reasons to be high: their centres add up, the wider spread counts."""
-        return Chance(self.centre + other.centre, max(self.spread, other.spread))
+        """Return the chance that has both reasons to be high: the other one, and of what that leaves up to 1, ours."""
+        left = 1 - max(other.centre, 0.0)
+        return Chance(other.centre + left * self.centre, max(left * self.spread, other.spread))
 
 
 NONE = Chance(0.0, 0.0)

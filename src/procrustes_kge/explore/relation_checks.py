@@ -55,10 +55,10 @@ class TripleChecks:
             left = still
         return 1 - float(left.double().mean())
 
-    def answers(self, relation: int) -> tuple[float, float] | None:
-        """Return how many tails a head has on average, and how many heads a tail."""
+    def ends(self, relation: int) -> tuple[int, int]:
+        """Return how many heads and how many tails a relation has."""
         heads, tails = self._pairs(relation)
-        return (len(heads) / len(heads.unique()), len(tails) / len(tails.unique())) if len(heads) else None
+        return len(heads.unique()), len(tails.unique())
 
     def count(self, relation: int) -> int:
         """Return how many training triples a relation has."""

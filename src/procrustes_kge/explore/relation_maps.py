@@ -7,6 +7,7 @@ number more, that is (x, 1) M with M = [B; b]: one product, translations include
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 
 import torch
@@ -40,13 +41,13 @@ class RelationMaps:
         """How many relations there are, each with two directions."""
         return len(self.matrices) // 2
 
-    @property
+    @cached_property
     def moves_only(self) -> bool:
         """Whether all that relations differ in are their translations, as in TransE."""
         linear = self.matrices[..., :-1, :]
         return len(linear) > 1 and bool((linear - linear[:1]).abs().max() <= 1e-6 * linear.abs().max())
 
-    @property
+    @cached_property
     def rotates_only(self) -> bool:
         """Whether every map keeps the length of every vector: then none leads to another level."""
         linear = self.matrices[..., :-1, :]

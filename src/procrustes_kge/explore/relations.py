@@ -15,7 +15,7 @@ from torch import Tensor
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.explore import relation_chance
-from procrustes_kge.explore.compositions import best_compositions
+from procrustes_kge.explore.compositions import ALMOST, best_compositions
 from procrustes_kge.explore.relation_chance import NONE, Chance
 from procrustes_kge.explore.relation_checks import TripleChecks
 from procrustes_kge.explore.relation_maps import relation_maps
@@ -33,8 +33,7 @@ KINDS = {
 }
 MOST, MOST_COMPOSED = 2000, 300  # relations: those with most triples, where there are more
 KEPT = 100  # pairs, or compositions
-LEVELS = 0.05  # how far levels scatter at least
-ALMOST = 0.9  # a cosine, from which on a step backwards is the step itself
+LEVELS = 0.02  # how far levels scatter at least
 
 
 @dataclass(frozen=True)
@@ -171,14 +170,18 @@ class _Reader:
         return list(found.values())
 
     def _levels(self) -> list[Property]:
-        """Return how far apart heads and tails lie; what is usual is seen from the other relations of the model."""
+        """Return how far apart heads and tails lie.
+
+        The mean of n heads lies off that of all entities by 1/n of their spread, by chance alone; of tails likewise.
+        """
         if self.maps.rotates_only:
             return []
-        levels = self.maps.levels()
-        chance, found = relation_chance.of_values(levels, LEVELS), []
-        for r, score in zip(self.rows.tolist(), levels.tolist(), strict=True):
+        found = []
+        for r, score in zip(self.rows.tolist(), self.maps.levels().tolist(), strict=True):
+            noise = 2 * sum(1 / max(1, count) for count in self.checks.ends(r)) if self.checks else 0.0
+            chance = Chance(min(noise, 1.0), max(LEVELS, noise))
             shares = [self.checks.upwards(r, exchanged) if self.checks else None for exchanged in (False, True)]
-            found.append(self._property("hierarchical", (r,), score, chance, len(levels), (), shares))
+            found.append(self._property("hierarchical", (r,), score, chance, len(self.rows), (), shares))
         return _best_first(found)
 
     def _property(
