@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -21,11 +23,14 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import pictures  # noqa: E402
 import result_files  # noqa: E402
 import tables  # noqa: E402
+from procrustes_kge.bench.studies import STUDIES  # noqa: E402
+from procrustes_kge.bench.studies.drawing import draw_study, study_files  # noqa: E402
 from procrustes_kge.bench.table import SHIPPED, Row, read_line, table_rows  # noqa: E402
 from procrustes_kge.system.files import write_json  # noqa: E402
 from procrustes_kge.training.baseline_recipes import PUBLISHED  # noqa: E402
 from procrustes_kge.training.recipes import ALL_OPTIONS, values_of  # noqa: E402
 
+FIGURES = ROOT / "docs" / "figures"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 TABLE = re.compile(r"(?<=<!-- )(?P<name>[^/].*?) -->\n(?P<shown>.*?)(?=<!-- /(?P=name) -->)", re.DOTALL)
 
@@ -64,6 +69,27 @@ def picture_problems(drawn: dict[Path, str] | None = None, write: bool = False) 
     for folder in {file.parent for file in drawn}:
         for file in sorted(set(folder.glob("*")) - drawn.keys()):
             yield f"{file.name}: nothing draws it; add it to benchmarks/pictures.py, or remove it"
+
+
+def figure_problems(
+    write: bool = False, studies: Path = result_files.RESULTS / "studies", folder: Path = FIGURES
+) -> Iterator[str]:
+    """Compare the figures of studies in the pages with what is drawn from what they found, and find strangers."""
+    with tempfile.TemporaryDirectory() as scratch:
+        for file in study_files(studies):
+            for fresh in draw_study(file, Path(scratch), (".svg",)):
+                shown = folder / fresh.name
+                if not shown.exists() or shown.read_bytes() != fresh.read_bytes():
+                    hint = "drawn anew" if write else "run scripts/check_results.py --write"
+                    yield f"{shown.name}: is not what is drawn from {file.name}; {hint}"
+                    if write:
+                        folder.mkdir(parents=True, exist_ok=True)
+                        shutil.copy(fresh, shown)
+        drawn = {each.name for each in Path(scratch).iterdir()}
+    names = tuple(f"{name}-" for name in STUDIES)
+    for shown in sorted(folder.glob("*.svg")):
+        if shown.name.startswith(names) and shown.name not in drawn:
+            yield f"{shown.name}: no study of benchmarks/results/studies draws it; remove it"
 
 
 def shipped_problems(
@@ -106,6 +132,7 @@ def main() -> None:
         *shipped_problems(arguments.write),
         *table_problems(write=arguments.write),
         *picture_problems(write=arguments.write),
+        *figure_problems(arguments.write),
         *recipe_problems(),
     ]
     print("\n".join(problems) if problems else "README, docs and the package show what the result files hold")

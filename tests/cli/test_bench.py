@@ -7,10 +7,12 @@ import signal
 import pytest
 
 from procrustes_kge.bench.speed import MachineRates, Timing
+from procrustes_kge.bench.studies import find_study, study as studies
 from procrustes_kge.bench.table import table_rows
 from procrustes_kge.cli import bench as bench_verb, main
 from procrustes_kge.errors import InputError
 from procrustes_kge.runs.several import Several
+from procrustes_kge.system import extras
 from procrustes_kge.system.files import write_json_atomically
 from rows import Brief, report_like, small_graph, unwanted
 
@@ -146,3 +148,86 @@ def test_a_row_that_fails_ends_in_code_1(table, monkeypatch):
 )
 def test_mistakes_are_refused(flags, named, refused):
     refused("bench", "table", *flags, **named)
+
+
+# Studies.
+
+
+@pytest.fixture
+def counted_study(monkeypatch, here):
+    """Put a study of three rows that are only counted in the place of `seeds`; return what was measured."""
+    pytest.importorskip("matplotlib", reason="figures need the extra `plots`")
+    measured, asked = [], []
+
+    def row(number):
+        def measure(bench):
+            measured.append(number)
+            if asked[-1:] == [number]:
+                signal.raise_signal(signal.SIGINT)
+            if number == 1:
+                raise InputError("it is too large")
+            return {"mrr": number / 10, "seconds": 1.0}
+
+        return studies.Row(f"fast, seed {number}", {"name": "fast", "seed": number}, measure)
+
+    study = studies.Study("seeds", lambda place: [row(number) for number in range(3)], find_study("seeds").draw)
+    monkeypatch.setattr(bench_verb, "find_study", lambda name: study)
+    monkeypatch.setattr(bench_verb, "read_with_bar", small_graph)
+    return measured, asked
+
+
+def test_a_study_prints_its_rows_and_draws(procrustes, counted_study, here):
+    printed = procrustes("bench", "seeds", "wn18rr", "--device", "cpu").splitlines()
+    assert printed[0].split() == ["fast,", "seed", "0", "MRR", ".000", "1", "s"]
+    assert printed[1].endswith("not measured: it is too large")
+    assert printed[3:] == ["drawn  studies/seeds-wn18rr.svg", "drawn  studies/seeds-wn18rr.png"]
+    assert {file.name for file in (here / "studies").iterdir()} == {
+        f"seeds-wn18rr.{end}" for end in ("json", "svg", "png")
+    }
+    again = procrustes("bench", "seeds", "wn18rr", "--device", "cpu").splitlines()
+    assert again == ["studies/seeds-wn18rr.json has 3 of 3 rows", *printed[3:]]
+    found = json.loads(procrustes("bench", "seeds", "wn18rr", "--device", "cpu", "--json"))
+    assert [row["problem"] for row in found["rows"]] == [None, "it is too large", None]
+    assert found["figures"] == ["studies/seeds-wn18rr.svg", "studies/seeds-wn18rr.png"]
+    assert counted_study[0] == [0, 1, 2]
+
+
+def test_a_study_that_was_interrupted_goes_on_to_the_same_figure(procrustes, counted_study, here, capsys):
+    measured, asked = counted_study
+    procrustes("bench", "seeds", "wn18rr", "--device", "cpu", "--out", "whole")
+    asked.append(2)
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", "seeds", "wn18rr", "--device", "cpu"])
+    assert ended.value.code == 130
+    said = capsys.readouterr().err
+    assert "studies/seeds-wn18rr.json has 2 of 3 rows; the same command goes on\n" in said
+    asked.clear()
+    measured.clear()
+    assert procrustes("bench", "seeds", "wn18rr", "--device", "cpu").startswith("studies/seeds-wn18rr.json has 2 of 3")
+    assert measured == [2]
+    for end in ("svg", "png"):
+        one, other = ((here / place / f"seeds-wn18rr.{end}").read_bytes() for place in ("whole", "studies"))
+        assert one == other
+
+
+def test_studies_are_drawn_again_without_measuring(procrustes, counted_study, here):
+    procrustes("bench", "seeds", "wn18rr", "--device", "cpu")
+    drawn = procrustes("bench", "draw", "--out", "pictures").splitlines()
+    assert drawn == ["drawn  pictures/seeds-wn18rr.svg", "drawn  pictures/seeds-wn18rr.png"]
+    assert procrustes("bench", "draw", "studies/seeds-wn18rr.json").startswith("drawn  studies/seeds-wn18rr.svg\n")
+
+
+def test_studies_that_cannot_be_read_are_refused(refused, counted_study, here):
+    refused("bench", "draw", setting="studies", seen="no such study", remedy="procrustes bench --help")
+    (here / "studies").mkdir()
+    refused("bench", "draw", setting="studies", seen="has no file of a study", remedy="procrustes bench dims")
+    (here / "studies" / "seeds-wn18rr.json").write_text('{"format": 1, "study": "seeds", "ro')
+    for command in (("draw",), ("seeds", "wn18rr", "--device", "cpu")):
+        refused("bench", *command, setting="seeds-wn18rr.json", seen="damaged", remedy="delete it")
+    assert counted_study[0] == []
+
+
+def test_without_matplotlib_nothing_is_measured(refused, counted_study, monkeypatch):
+    monkeypatch.setattr(extras, "find_spec", lambda name: None)
+    refused("bench", "seeds", "wn18rr", setting="a figure", seen="matplotlib", remedy="procrustes-kge[plots]")
+    assert counted_study[0] == []
