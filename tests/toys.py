@@ -30,14 +30,14 @@ def times(left, right):
     return (turn + (-more if mirror else more)) % CORNERS, mirror ^ again
 
 
-def rotated_graph(seed=0):
+def rotated_graph(seed=0, factors=FACTORS):
     """Return a graph whose held-out triples follow from those in training, and which orthogonal maps answer."""
     place = {element: row for row, element in enumerate(ELEMENTS)}
-    triples = [(place[x], r, place[times(x, y)]) for r, y in enumerate(FACTORS) for x in ELEMENTS]
+    triples = [(place[x], r, place[times(x, y)]) for r, y in enumerate(factors) for x in ELEMENTS]
     everything = Graph(
         "rotated",
         Vocabulary(map(_name, ELEMENTS), "entity", {_name(x): f"element {row}" for x, row in place.items()}),
-        Vocabulary(map(_name, FACTORS), "relation"),
+        Vocabulary(map(_name, factors), "relation"),
         torch.tensor(triples),
         _no_triples(),
         _no_triples(),
@@ -45,14 +45,14 @@ def rotated_graph(seed=0):
     return split_graph(everything, valid=0.1, test=0.1, seed=seed)
 
 
-def planted_model(seed=0, segments=5, width=6):
+def planted_model(seed=0, segments=5, width=6, factors=FACTORS):
     """Return a model in which every tail is exactly h Q, and its graph.
 
     A segment is a point carried around by a representation ρ of the group: x lies at v ρ(x) and y turns by ρ(y), so
     v ρ(x) ρ(y) = v ρ(x·y). A mirror and turns by 1, 2 or more steps at a time act on the planes of a random basis.
     """
     generator = torch.Generator().manual_seed(seed)
-    graph = rotated_graph(seed)
+    graph = rotated_graph(seed, factors)
     vectors = torch.empty(len(graph.entities), segments, width)
     rotations = torch.empty(len(graph.relations), segments, width, width)
     for segment in range(segments):
@@ -61,7 +61,7 @@ def planted_model(seed=0, segments=5, width=6):
         start = torch.randn(width, generator=generator, dtype=torch.float64)
         start /= start.norm()
         vectors[:, segment] = torch.stack([start @ _turned(x, speeds, basis) for x in ELEMENTS]).float()
-        rotations[:, segment] = torch.stack([_turned(y, speeds, basis) for y in FACTORS]).float()
+        rotations[:, segment] = torch.stack([_turned(y, speeds, basis) for y in factors]).float()
     return Procrustes(graph.entities, graph.relations, vectors, rotations), graph
 
 

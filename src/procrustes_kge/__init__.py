@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from procrustes_kge.explore.projection import project as project
     from procrustes_kge.explore.space import Space as Space, space_of as space_of
     from procrustes_kge.figures.map import write_map as write_map
+    from procrustes_kge.explore.leakage import leakage as leakage
+    from procrustes_kge.explore.relations import relation_properties as relation_properties
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.calibration import Calibration as Calibration
@@ -58,6 +60,8 @@ _PUBLIC = {
     "explore.projection": "project",
     "explore.space": "Space space_of",
     "figures.map": "write_map",
+    "explore.leakage": "leakage",
+    "explore.relations": "relation_properties",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.calibration": "Calibration",

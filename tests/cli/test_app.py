@@ -28,6 +28,8 @@ COMMANDS = (
     "score",
     "neighbours",
     "analogy",
+    "relations",
+    "report",
     "export",
     "check",
     "data",

@@ -15,6 +15,8 @@ PAGES = (
     "score",
     "neighbours",
     "analogy",
+    "relations",
+    "report",
     "export",
     "check",
     "data",

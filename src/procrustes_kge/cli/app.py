@@ -31,6 +31,8 @@ VERBS = (
     "missing",
     "explain",
     "calibrate",
+    "relations",
+    "report",
     "export",
     "import-vectors",
     "map",

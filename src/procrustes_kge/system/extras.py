@@ -16,6 +16,7 @@ EXTRAS = {
     "optuna": "tune",
     "pykeen": "exchange",
     "matplotlib": "plots",
+    "matplotlib.figure": "plots",
 }
 
 
