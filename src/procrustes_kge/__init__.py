@@ -15,16 +15,16 @@ if TYPE_CHECKING:
         expected_calibration_error as expected_calibration_error,
         reliability as reliability,
     )
+    from procrustes_kge.explore.clusters import find_clusters as find_clusters
     from procrustes_kge.explore.evidence import Explanation as Explanation, explain as explain
     from procrustes_kge.explore.judging import score as score
+    from procrustes_kge.explore.leakage import leakage as leakage
     from procrustes_kge.explore.nearest import neighbours as neighbours
     from procrustes_kge.explore.predicting import analogy as analogy, predict as predict
-    from procrustes_kge.explore.clusters import find_clusters as find_clusters
     from procrustes_kge.explore.projection import project as project
+    from procrustes_kge.explore.relations import relation_properties as relation_properties
     from procrustes_kge.explore.space import Space as Space, space_of as space_of
     from procrustes_kge.figures.map import write_map as write_map
-    from procrustes_kge.explore.leakage import leakage as leakage
-    from procrustes_kge.explore.relations import relation_properties as relation_properties
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.calibration import Calibration as Calibration
