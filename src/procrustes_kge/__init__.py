@@ -8,6 +8,8 @@ from procrustes_kge.version import __version__ as __version__
 TYPE_CHECKING = False  # typing's word, which type checkers know; loading it would take longer than all the rest
 if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
+    from procrustes_kge.explore.updates import update as update
+    from procrustes_kge.explore.updating import add as add, remove as remove
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.predictor import Answer as Answer, LinkPredictor as LinkPredictor
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from procrustes_kge.models.ranking import Evaluation as Evaluation, Metrics as Metrics, evaluate as evaluate
     from procrustes_kge.runs.checkpoints import FolderCheckpoints as FolderCheckpoints
     from procrustes_kge.runs.export import export as export
+    from procrustes_kge.runs.history import undo as undo
     from procrustes_kge.runs.store import load as load, load_run as load_run, save as save
     from procrustes_kge.training.contrastive import contrast as contrast
     from procrustes_kge.training.contrastive_settings import ContrastSettings as ContrastSettings
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "errors": "DivergedError InputError",
+    "explore.updates": "update",
+    "explore.updating": "add remove",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.predictor": "Answer LinkPredictor",
@@ -37,6 +42,7 @@ _PUBLIC = {
     "models.ranking": "Evaluation Metrics evaluate",
     "runs.checkpoints": "FolderCheckpoints",
     "runs.export": "export",
+    "runs.history": "undo",
     "runs.store": "load load_run save",
     "training.contrastive": "contrast",
     "training.contrastive_settings": "ContrastSettings",

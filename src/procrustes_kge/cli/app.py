@@ -25,6 +25,7 @@ VERBS = (
     "evaluate",
     "predict",
     "export",
+    "update",
     "check",
     "data",
     "bench",

@@ -1,7 +1,7 @@
 """Vectors for entities, and rotations for relations, that were not in training: in closed form, all else held fixed.
 
-    triples ─unit segments→ the spherised mean of what is wanted, in sweeps        (sweeping)
-            ─free lengths→  the solution of the training objective                (placing)
+triples ─unit segments→ the spherised mean of what is wanted, in sweeps        (sweeping)
+        ─free lengths→  the solution of the training objective                (placing)
 """
 
 from __future__ import annotations
@@ -62,12 +62,14 @@ def check_foldable(model: Embedding, relations: int) -> None:
     if isinstance(model, Procrustes):
         return
     if isinstance(model.module, GraphNetwork):
-        seen = f"{model.name} makes vectors from those of neighbours, so those of all entities near a change would differ"
+        seen = (
+            f"{model.name} makes vectors from those of neighbours, so those of all entities near a change would differ"
+        )
         raise InputError(f"{seen}; train again with the new triples, or use a model with a table, such as complex")
     if relations:
         raise InputError(
-            f"a new relation for {model.name}: only our own models solve relations in closed form; leave its triples out,"
-            " or train again"
+            f"a new relation for {model.name}: only our own models solve relations in closed form; leave its triples "
+            "out, or train again"
         )
 
 
@@ -123,7 +125,7 @@ def _folded_free(
     model: Embedding, graph: Graph, movers: Tensor, fresh: Tensor, relations: Tensor, settings: Settings | None
 ) -> Embedding:
     """Return the model after the objective has been minimised; where relations are new, in turn with them."""
-    loose, new = _loose(graph, fresh, relations)
+    loose, _ = _loose(graph, fresh, relations)
     table = scorer_of(model, settings).table
     usual = float(table[~fresh].norm(dim=1).mean())
     drawn = drawn_rows(graph, loose.cpu(), table.shape[1]).to(table)

@@ -1,8 +1,8 @@
 """Relations that are new: their rotations by Eq. 3 from the vectors of the entities they link, which stay.
 
-For unit segments that is all: Q = U Vᵀ of Hᵀ T = U Σ Vᵀ, and b from the mean head to the mean tail. For free lengths the
-rotation goes on from there by Procrustes steps up the likelihood, in turn with scales and translations, in which the
-likelihood is concave.
+For unit segments that is all: Q = U Vᵀ of Hᵀ T = U Σ Vᵀ, and b from the mean head to the mean tail. For free lengths
+the rotation goes on from there by Procrustes steps up the likelihood, in turn with scales and translations, in which
+the likelihood is concave.
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ class _Losses(NamedTuple):
     movers: Int[Tensor, " takers"]
 
 
-
 class _Fixed(NamedTuple):
     """Queries about entities that stay: as points, with log Z without those that move."""
 

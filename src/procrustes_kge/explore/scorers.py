@@ -62,7 +62,7 @@ class Scorer(NamedTuple):
 
 
 def scorer_of(model: Embedding, settings: Settings | None) -> Scorer:
-    """Return the scorer of a model that was trained with these settings, or with the usual ones where none are known."""
+    """Return the scorer of a model that was trained with these settings; where none are known, with the usual ones."""
     return _of_procrustes(model, settings) if isinstance(model, Procrustes) else _of_baseline(model, settings)
 
 
@@ -82,9 +82,7 @@ def _of_procrustes(model: Procrustes, settings: Settings | None) -> Scorer:
     if not known.relation_weight:
         return scorer
     at_once = max(1, PRODUCTS_AT_ONCE // (model.dim * shape[1]))
-    return scorer._replace(
-        directions=_directions(model), relation_weight=known.relation_weight, pairs_at_once=at_once
-    )
+    return scorer._replace(directions=_directions(model), relation_weight=known.relation_weight, pairs_at_once=at_once)
 
 
 def _directions(model: Procrustes) -> Callable[[Rows, Rows], Float[Tensor, "pairs directions"]]:
@@ -103,7 +101,8 @@ def _directions(model: Procrustes) -> Callable[[Rows, Rows], Float[Tensor, "pair
 
 
 def _of_baseline(model: TrainedBaseline, settings: Settings | None) -> Scorer:
-    encoded = Encoded(*(None if table is None else table.detach() for table in model.encode()))
+    with torch.no_grad():
+        encoded = model.encode()
     dim, biased = encoded.entities.shape[1], encoded.biases is not None
 
     def of(rows: Rows) -> Encoded:

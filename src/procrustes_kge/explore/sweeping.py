@@ -5,7 +5,8 @@ the query about the other end. Of unit vectors, the nearest to all these points 
 
     x = Σ wanted / ‖Σ wanted‖        for each segment,
 
-which minimises Σ ‖wanted − x‖². Entities that know each other are swept: with k of them among its neighbours, one goes to
+which minimises Σ ‖wanted − x‖². Entities that know each other are swept: with k of them among its neighbours, one goes
+to
 
     x ← (Σ wanted + k x) / ‖Σ wanted + k x‖,
 
@@ -39,8 +40,9 @@ class _Edges(NamedTuple):
     directions: Int[Tensor, " edges"]
     movers: Int[Tensor, " edges"]
 
-    def __getitem__(self, mask: Any) -> _Edges:
-        return _Edges(*(tuple.__getitem__(self, place)[mask] for place in range(3)))
+    def where(self, mask: Bool[Tensor, " edges"]) -> _Edges:
+        """Return some of them."""
+        return _Edges(self.asked[mask], self.directions[mask], self.movers[mask])
 
 
 def swept(
@@ -72,7 +74,7 @@ def _arriving(
 ) -> _Edges:
     asked, directions, answers = both_queries(triples, relations)
     asked, movers = small[asked], place[small[answers]]
-    return _Edges(asked, directions, movers)[movers >= 0]
+    return _Edges(asked, directions, movers).where(movers >= 0)
 
 
 class _Sweeps:
@@ -90,7 +92,7 @@ class _Sweeps:
         for _ in range(SWEEPS):
             ready = self.placed[self.edges.asked] & unknown.ready[self.edges.directions % len(self.model.relations)]
             if still is None or len(unknown.numbers):  # what those that stay want changes with relations alone
-                still = self.wanted(self.edges[ready & ~self.among])
+                still = self.wanted(self.edges.where(ready & ~self.among))
             moved, more = self.sweep(still, ready), False
             if len(unknown.numbers):
                 before = unknown.ready.clone()
@@ -101,7 +103,7 @@ class _Sweeps:
 
     def sweep(self, still: Sums, ready: Bool[Tensor, " edges"]) -> float:
         """Move all movers that anything pulls at; return how far a segment has moved at most."""
-        among, count = self.edges[ready & self.among], len(self.movers)
+        among, count = self.edges.where(ready & self.among), len(self.movers)
         neighbours = torch.bincount(among.movers, minlength=count)[:, None, None]
         before = self.model.vectors[self.movers]
         sums = still + self.wanted(among) + neighbours * before
