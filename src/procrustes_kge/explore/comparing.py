@@ -45,31 +45,41 @@ class Questions(NamedTuple):
 
 
 class Compared:
-    """Entities that queries are compared with: all that are given, or some that are drawn of them."""
+    """Entities that queries are compared with: all of them, or some that are drawn."""
 
-    def __init__(self, scorer: Scorer, entities: Int[Tensor, " all"], generator: torch.Generator) -> None:
-        self.scorer = scorer
-        self.candidates = entities[drawn(len(entities), CANDIDATES, generator).to(entities.device)]
-        self.column = torch.full((len(scorer.table),), -1, device=entities.device)  # of an entity among them
-        self.column[self.candidates] = torch.arange(len(self.candidates), device=entities.device)
+    def __init__(self, scorer: Scorer, generator: torch.Generator) -> None:
+        self.scorer, device = scorer, scorer.table.device
+        self.candidates = drawn(len(scorer.table), CANDIDATES, generator).to(device)
+        self.column = torch.full((len(scorer.table),), -1, device=device)  # of an entity among them
+        self.column[self.candidates] = torch.arange(len(self.candidates), device=device)
         self.at_once = max(1, NUMBERS_AT_ONCE // max(1, len(self.candidates)))
 
     def log_sums(
-        self, points: Points, some: Questions, rows: Rows, counted: Bool[Tensor, " answers"], entities: int
+        self,
+        points: Points,
+        some: Questions,
+        answers: Rows,
+        candidates: Rows,
+        counts: Bool[Tensor, " entities"] | None = None,
     ) -> tuple[Float[Tensor, " queries"], Float[Tensor, " answers"]]:
-        """Return log Z of queries over so many entities, and the scores of their answers, which have these rows.
+        """Return log Z of queries, and the scores of their answers, given the rows of these and of the candidates.
 
-        Each answer that is `counted` stands for itself, candidates for all others.
+        Each answer stands for itself, candidates for all others; entities that do not count are left out.
         """
-        reached = self.scorer.paired(points[some.places], rows)
-        scores = self.scorer.scores(points, self.scorer.table[self.candidates])
+        reached = self.scorer.paired(points[some.places], answers)
+        scores = self.scorer.scores(points, candidates)
         column = self.column[some.answers]
-        taken = torch.zeros_like(scores, dtype=torch.bool)
-        taken[some.places[column >= 0], column[column >= 0]] = True
-        free = entities - torch.bincount(some.places[counted], minlength=len(points))
-        lifted = free.clamp_min(1).to(scores.dtype) / (~taken).sum(dim=1).clamp_min(1)
-        sums = scores.masked_fill(taken, torch.finfo(scores.dtype).min).logsumexp(dim=1) + lifted.log()
-        places, reaching = some.places[counted], reached[counted]
+        left_out = torch.zeros_like(scores, dtype=torch.bool)
+        left_out[some.places[column >= 0], column[column >= 0]] = True
+        places, reaching, everyone = some.places, reached, len(self.scorer.table)
+        if counts is not None:
+            left_out |= ~counts[self.candidates]
+            ours = counts[some.answers]
+            places, reaching, everyone = places[ours], reaching[ours], int(counts.sum())
+        free = everyone - torch.bincount(places, minlength=len(points))
+        lifted = free.to(scores.dtype) / (~left_out).sum(dim=1).clamp_min(1)
+        least = torch.finfo(scores.dtype).min / 2
+        sums = scores.masked_fill(left_out, least).logsumexp(dim=1) + lifted.log().clamp_min(least / 2)
         # The largest is taken off before exponentials are: they cannot overflow.
         top = torch.scatter_reduce(sums.detach(), 0, places, reaching.detach(), "amax")
         total = (sums - top).exp().index_add(0, places, (reaching - top[places]).exp())

@@ -56,7 +56,7 @@ class NewRelations:
             return model
         numbers = self.numbers[found]
         names = Vocabulary(map(str, range(len(found))), "relation")
-        train = torch.stack([pairs[:, 0], torch.searchsorted(found, pairs[:, 1]), pairs[:, 2]], dim=1)
+        train = torch.stack([pairs[:, 0], torch.searchsorted(found, pairs[:, 1].contiguous()), pairs[:, 2]], dim=1)
         graph = Graph("update", Vocabulary(map(str, range(len(placed))), "entity"), names, train, train[:0], train[:0])
         solve = _solved_by_eq_3 if unit else _solved_by_likelihood
         few = solve(replace(model, relations=names, **_own(model, numbers)), graph, self.settings)
@@ -127,10 +127,9 @@ class _LossOfSides:
         self.scorer, self.parts = scorer_of(few, settings), parts
         known = settings if isinstance(settings, ContrastSettings) else ContrastSettings()
         self.of_scales = known.scale_regularisation
-        everyone = torch.arange(len(graph.entities), device=few.vectors.device)
-        self.compared = Compared(self.scorer, everyone, torch.Generator().manual_seed(0))
-        queries = group_by_query(graph.train.to(everyone.device), len(everyone), len(graph.relations))
-        self.questions = Questions.of(queries, torch.arange(len(queries), device=everyone.device))
+        self.compared, device = Compared(self.scorer, torch.Generator().manual_seed(0)), few.vectors.device
+        queries = group_by_query(graph.train.to(device), len(graph.entities), len(graph.relations))
+        self.questions = Questions.of(queries, torch.arange(len(queries), device=device))
         plain = replace(few, scales=None, translations=None)
         self.rotated = plain.query(plain, self.questions.entities, self.questions.directions)
 
@@ -146,12 +145,12 @@ class _LossOfSides:
 
     def of(self, rows: Rows, some: Questions, points: Points) -> Float[Tensor, " queries"]:
         """Return the losses of some queries, given what they are rotated to."""
-        scorer, entities = self.scorer, len(self.scorer.table)
+        scorer = self.scorer
         sides = dict(zip(self.parts, rows[some.directions].chunk(len(self.parts), dim=1), strict=True))
         points = points * sides["scales"] if "scales" in sides else points
         points = points + sides["translations"] if "translations" in sides else points
-        counted = torch.ones_like(some.answers, dtype=torch.bool)
-        logs, reached = self.compared.log_sums(points, some, scorer.table[some.answers], counted, entities)
+        candidates = scorer.table[self.compared.candidates]
+        logs, reached = self.compared.log_sums(points, some, scorer.table[some.answers], candidates)
         mean = torch.zeros_like(logs).index_add(0, some.places, reached) / some.counts
         losses = logs - (1 - scorer.smoothing) * mean + scorer.held.query * scorer.held.of(points)
         if "scales" in sides and self.of_scales:

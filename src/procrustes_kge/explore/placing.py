@@ -55,10 +55,8 @@ class Placing:
         self.place = torch.full((self.entities,), -1, device=device)
         self.place[self.movers] = torch.arange(len(movers), device=device)
         generator = torch.Generator().manual_seed(seed)
-        stays = torch.nonzero(self.place < 0).flatten()
-        self.staying = len(stays)
-        self.compared = Compared(scorer, stays, generator)
-        self.mean = scorer.table[stays if self.staying else self.movers].mean(dim=0, keepdim=True)
+        self.compared = Compared(scorer, generator)
+        self.staying = scorer.table[self.place < 0].sum(dim=0, keepdim=True)
         self.at_once = self.compared.at_once
         queries = group_by_query(graph.train.to(device), self.entities, len(graph.relations))
         moves = self.place[queries.entities] >= 0
@@ -97,10 +95,9 @@ class Placing:
 
     def log_sums(self, points: Points, some: Questions, moved: Rows | None = None) -> tuple[Tensor, Tensor]:
         """Return log Z of queries, and the scores of their answers; without `moved`, movers are left out of Z."""
-        rows, stays = self.rows_of(some.answers, moved), self.place[some.answers] < 0
-        if moved is None:
-            return self.compared.log_sums(points, some, rows, stays, self.staying)
-        return self.compared.log_sums(points, some, rows, torch.ones_like(stays), self.entities)
+        candidates = self.rows_of(self.compared.candidates, moved)
+        counts = self.place < 0 if moved is None else None
+        return self.compared.log_sums(points, some, self.rows_of(some.answers, moved), candidates, counts)
 
     def loss(self, moved: Rows) -> Float[Tensor, " movers"]:
         """Return f of each mover, and add its gradient to that of `moved`."""
@@ -117,9 +114,8 @@ class Placing:
             yield self.of_asked(moved, some)
         if len(self.answered.entities):
             yield self.of_answered(moved)
-        for part in torch.arange(len(self.others.entities), device=moved.device).split(
-            max(1, NUMBERS_AT_ONCE // len(moved))
-        ):
+        numbers = torch.arange(len(self.others.entities), device=moved.device)
+        for part in numbers.split(self.queries_at_once(moved)):
             yield _Losses(self.of_others(moved, part), everybody, everybody)
         if self.scorer.directions is not None:
             yield from self.of_pairs(moved)
@@ -132,8 +128,9 @@ class Placing:
         logs, reached = self.log_sums(points, some, moved)
         mean = torch.zeros_like(logs).index_add(0, some.places, reached) / some.counts
         if scorer.smoothing:
-            usual = scorer.paired(points, self.mean.expand(len(points), -1))
-            mean = (1 - scorer.smoothing) * mean + scorer.smoothing * usual
+            usual = (self.staying + moved.sum(dim=0)) / self.entities
+            smooth = scorer.paired(points, usual.expand(len(points), -1))
+            mean = (1 - scorer.smoothing) * mean + scorer.smoothing * smooth
         losses = mass * (logs - mean)
         if held.asked:
             losses = losses + held.asked * mass * held.of(rows)
@@ -151,10 +148,30 @@ class Placing:
         rows, mass, held = moved[movers], self.known.mass[places], self.scorer.held
         weight = mass / self.answered.counts[places]
         scores = self.scorer.paired(self.known.points[places], rows)
-        losses = mass * softplus(scores - self.known.logs[places]) - (1 - self.scorer.smoothing) * weight * scores
+        others = self.others_of(moved, self.known, places, movers, scores.detach())
+        smoothing = self.scorer.smoothing
+        target = (1 - smoothing) * weight + smoothing / self.entities * mass
+        losses = mass * softplus(scores - others) - target * scores
         if held.answer:
             losses = losses + held.answer * weight * held.of(rows)
         return _Losses(losses, torch.arange(len(losses), device=losses.device), movers)
+
+    def others_of(
+        self, moved: Rows, fixed: _Fixed, places: Tensor, movers: Tensor, scores: Tensor
+    ) -> Float[Tensor, " pairs"]:
+        """Return log Z of queries without one mover each, the others as they are now."""
+        with torch.no_grad():
+            sums = [fixed.logs[:0]]
+            for part in torch.arange(len(fixed.logs), device=moved.device).split(self.queries_at_once(moved)):
+                all_scores = self.scorer.scores(fixed.points[part], moved)
+                sums.append(torch.logaddexp(fixed.logs[part], all_scores.logsumexp(dim=1)))
+            whole, known = torch.cat(sums)[places], fixed.logs[places]
+            # log(Z − e^s), at least what those that stay have.
+            return torch.maximum(whole + torch.log1p(-(scores - whole).exp().clamp(max=1 - 1e-6)), known)
+
+    def queries_at_once(self, moved: Rows) -> int:
+        """Return how many queries to compare with all movers at once."""
+        return max(1, NUMBERS_AT_ONCE // len(moved))
 
     def of_others(self, moved: Rows, part: Int[Tensor, " part"]) -> Float[Tensor, " movers"]:
         """Return the part of f that drawn queries have, some of them, where movers do not answer them."""
@@ -164,7 +181,10 @@ class Placing:
             top = torch.maximum(logs, scores.amax(dim=1, keepdim=True))
             each, known = (scores - top).exp(), (logs - top).exp().clamp_min(torch.finfo(scores.dtype).tiny)
             others = top + (each.sum(dim=1, keepdim=True) + known - each).clamp_min(known).log()
-        return (mass * softplus(scores - others)).masked_fill(self.own(part, len(moved)), 0).sum(dim=0)
+        losses = mass * softplus(scores - others)
+        if self.scorer.smoothing:
+            losses = losses - self.scorer.smoothing / self.entities * mass * scores
+        return losses.masked_fill(self.own(part, len(moved)), 0).sum(dim=0)
 
     def own(self, part: Int[Tensor, " part"], movers: int) -> Bool[Tensor, "part movers"]:
         """Say which movers answer which of some drawn queries, which follow each other."""

@@ -22,8 +22,8 @@ from procrustes_kge.training.supervised_settings import TrainSettings
 
 PRODUCTS_AT_ONCE = 2**23  # numbers of outer products
 
-Rows = Float[Tensor, "rows numbers"]
-Points = Float[Tensor, "queries d"]
+Rows = Float[Tensor, "_ numbers"]
+Points = Float[Tensor, "_ d"]
 
 
 @dataclass(frozen=True)

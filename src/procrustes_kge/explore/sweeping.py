@@ -28,7 +28,7 @@ from procrustes_kge.graphs.queries import both_queries
 from procrustes_kge.models.procrustes import Procrustes
 
 NUMBERS_AT_ONCE = 2**22  # of queries
-SWEEPS, SETTLED = 300, 1e-7  # at most so many; one that moves no segment further is the last
+SWEEPS, SETTLED = 300, 1e-5  # at most so many; one that moves no segment further is the last
 
 Sums = Float[Tensor, "movers segments width"]
 
@@ -111,7 +111,7 @@ class _Sweeps:
         after = torch.where(lengths > 0, sums / lengths.clamp_min(torch.finfo(sums.dtype).tiny), before)
         self.placed[self.movers[self.edges.movers[ready]]] = True
         self.model = replace(self.model, vectors=self.model.vectors.index_copy(0, self.movers, after))
-        return float((after - before).norm(dim=-1).max())
+        return float((after - before).norm(dim=-1).max()) if count else 0.0
 
     def wanted(self, edges: _Edges) -> Sums:
         """Return Σ wanted of each mover."""

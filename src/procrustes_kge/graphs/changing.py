@@ -23,7 +23,7 @@ class Changed:
     """What became of a graph."""
 
     graph: Graph
-    kept: Int[Tensor, " entities"]  # rows of the old graph that are still there: the first rows of the new one
+    kept: Int[Tensor, " kept"]  # rows of the old graph that are still there: the first rows of the new one
     fresh: Bool[Tensor, " entities"]  # of the new graph: not in the old one
     relations: Int[Tensor, " new"]  # of the new graph: not in the old one
     concerned: Int[Tensor, " concerned"]  # entities whose vectors are to follow the change
