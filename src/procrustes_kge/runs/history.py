@@ -112,6 +112,8 @@ def _restore(sealed: Sealed, about: Mapping[str, Any], tensors: Mapping[str, Ten
     """Write the files of the run before; each is compared with the checksum that it had."""
     for name, of_file in about["files"].items():
         how, path = of_file["how"], fresh / name
+        if BEFORE.fullmatch(name) and name not in sealed:
+            continue  # forgotten since
         if how == SAME:
             _link(sealed, name, fresh)
         elif how == START:
@@ -130,6 +132,8 @@ def _before(sealed: Sealed, fresh: Path) -> dict[str, Tensor]:
     found, files = dict[str, Tensor](), dict[str, Any]()
     for name, (entry, *_) in sealed.manifest.files.items():
         known, path = {"bytes": entry.bytes, "sha256": entry.sha256}, fresh / name
+        if BEFORE.fullmatch(name) and not path.exists():
+            continue  # forgotten
         if path.exists() and entry_of(path) == entry:
             files[name] = known | {"how": SAME}
         elif path.exists() and name.endswith(TENSORS):
@@ -217,12 +221,13 @@ def _entries(sealed: Sealed) -> Entries:
     if HISTORY not in sealed:
         return []
     try:
-        found: Entries = parsed_json(sealed.read(HISTORY), HISTORY)["changes"]
-        check_history({"changes": found})
-    except (OSError, ValueError, KeyError) as error:
+        found = parsed_json(sealed.read(HISTORY), HISTORY)
+        check_history(found)
+    except (OSError, ValueError) as error:
         reason = in_one_line(error)
         raise DamagedFolderError(f"{sealed.folder}: damaged ({reason}); restore it from a copy", reason) from error
-    return found
+    entries: Entries = found["changes"]
+    return entries
 
 
 def _check_about(about: Mapping[str, Any]) -> None:
