@@ -45,10 +45,10 @@ def changed(graph: Graph, add: Graph | None = None, remove: Graph | None = None)
     entities = {name: row for row, name in enumerate(graph.entities)}
     relations = {name: row for row, name in enumerate(graph.relations)}
     wanted, unwanted = _rows(add, entities, relations, extend=True), _rows(remove, entities, relations, extend=False)
-    if both := wanted.keys() & unwanted.keys():
+    if both := [triple for triple in wanted if triple in unwanted]:
         raise InputError(
             f"{counted(len(both), 'triple')} to be added and to be removed, such as "
-            f"{_spoken(min(both), list(entities), list(relations))}; give each in one file alone"
+            f"{_spoken(both[0], list(entities), list(relations))}; give each in one file alone"
         )
     known = {split: _those_in(graph.split(split), {**wanted, **unwanted}) for split in SPLITS}
     held = {triple: split for split in SPLITS for triple in known[split]}
