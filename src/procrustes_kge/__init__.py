@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from procrustes_kge.explore.projection import project as project
     from procrustes_kge.explore.relations import relation_properties as relation_properties
     from procrustes_kge.explore.space import Space as Space, space_of as space_of
+    from procrustes_kge.explore.updates import update as update
+    from procrustes_kge.explore.updating import add as add, remove as remove
     from procrustes_kge.figures.map import write_map as write_map
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from procrustes_kge.models.ranking import Evaluation as Evaluation, Metrics as Metrics, evaluate as evaluate
     from procrustes_kge.runs.checkpoints import FolderCheckpoints as FolderCheckpoints
     from procrustes_kge.runs.export import export as export, to_pykeen as to_pykeen
+    from procrustes_kge.runs.history import undo as undo
     from procrustes_kge.runs.importing import from_vectors as from_vectors
     from procrustes_kge.runs.store import load as load, load_run as load_run, save as save
     from procrustes_kge.training.contrastive import contrast as contrast
@@ -62,6 +65,8 @@ _PUBLIC = {
     "figures.map": "write_map",
     "explore.leakage": "leakage",
     "explore.relations": "relation_properties",
+    "explore.updates": "update",
+    "explore.updating": "add remove",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.calibration": "Calibration",
@@ -71,6 +76,8 @@ _PUBLIC = {
     "runs.checkpoints": "FolderCheckpoints",
     "runs.export": "export to_pykeen",
     "runs.importing": "from_vectors",
+    "runs.export": "export",
+    "runs.history": "undo",
     "runs.store": "load load_run save",
     "training.contrastive": "contrast",
     "training.contrastive_settings": "ContrastSettings",

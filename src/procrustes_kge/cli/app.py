@@ -36,6 +36,7 @@ VERBS = (
     "export",
     "import-vectors",
     "map",
+    "update",
     "check",
     "data",
     "bench",

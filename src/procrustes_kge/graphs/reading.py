@@ -1,7 +1,7 @@
 """Read a graph from a name, a folder, a file, a frame or an array, and write it to files."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePath
@@ -42,6 +42,7 @@ def read_graph(
     labels: str | Path | Mapping[str, Any] | None = None,
     progress: datasets.DownloadReport | None = None,
     max_unpacked: int | None = None,
+    known: Container[str] = (),
 ) -> Graph:
     """Read a graph from a name, a folder, a file, an open file, a frame, an array, triples, or another library's graph.
 
@@ -54,7 +55,7 @@ def read_graph(
     are more than three and their names are not recognised. `labels` are readable names to show with the names: a
     mapping, or the path of a file. `separator` and `header` are guessed unless given. `progress` is called during
     downloads with the file, the bytes so far and the bytes in all. `max_unpacked` is how many bytes a file may unpack
-    to; None: a hundred times its size, and no less than 4 MB.
+    to; None: a hundred times its size, and no less than 4 MB. A first line that has a name that is `known` is a triple.
     """
     if max_unpacked is not None and (type(max_unpacked) is not int or max_unpacked < 1):
         raise InputError(f"max_unpacked {max_unpacked!r}, expected a whole number of bytes, such as 4_000_000_000")
@@ -67,7 +68,7 @@ def read_graph(
     where = str(source) if isinstance(source, str | os.PathLike) else "the triples"
     with explain_memory(where), explain_read_errors():
         divided = _divided(source, read, progress) if isinstance(source, str | os.PathLike) else None
-        graph = divided or _of_columns(_found(source, read, wanted, max_unpacked), valid, test, seed)
+        graph = divided or _of_columns(_found(source, read, wanted, max_unpacked), valid, test, seed, known)
     return graph if readable is None else graph.labelled(readable)
 
 
@@ -98,8 +99,8 @@ class Found(NamedTuple):
     divided: bool = False
 
 
-def _of_columns(found: Found, valid: float, test: float, seed: int) -> Graph:
-    graph = _encode(found.name, found.columns)
+def _of_columns(found: Found, valid: float, test: float, seed: int, known: Container[str]) -> Graph:
+    graph = _encode(found.name, found.columns, known=known)
     return graph if found.divided else split_graph(graph, valid, test, seed)
 
 
@@ -162,7 +163,9 @@ def _split_of(file: PurePath) -> str | None:
     return split if formats.is_triples_file(file) else None
 
 
-def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str] | None = None) -> Graph:
+def _encode(
+    name: str, columns: Mapping[str, Columns], labels: Mapping[str, str] | None = None, known: Container[str] = ()
+) -> Graph:
     """Number entities and relations in order of appearance, and drop triples that occurred before, in any split."""
     entities, relations = dict[str, int](), dict[str, int]()
     parts, notes = [], []
@@ -171,7 +174,7 @@ def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str]
         numbered = [[ids.setdefault(each, len(ids)) for each in names] for names, ids in named]
         parts.append(np.array(numbered, dtype=np.int64).T)
         notes += [f"{split}: {note}" if len(columns) > 1 else note for note in column.notes]
-    notes += _doubts(columns.values(), parts)
+    notes += _doubts(columns.values(), parts, known)
     notes += [*_twins(entities, "entity"), *_twins(relations, "relation")]
     first = _first_occurrences(np.concatenate(parts))
     triples = {split: torch.empty(0, 3, dtype=torch.int64) for split in SPLITS}
@@ -186,7 +189,7 @@ def _encode(name: str, columns: Mapping[str, Columns], labels: Mapping[str, str]
     return Graph(name, ends, between, **triples, notes=tuple(notes))
 
 
-def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str]:
+def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray], known: Container[str]) -> list[str]:
     """Refuse a first line that looks like a header: none of its words is known as one, but none occurs again either.
 
     Not one line of the six datasets is so alone. In a graph of a few lines one may well be, or the only one of its
@@ -194,7 +197,9 @@ def _doubts(columns: Iterable[Columns], parts: Sequence[np.ndarray]) -> list[str
     """
     notes, triples = [], np.concatenate(parts)
     for column, part in zip(columns, parts, strict=True):
-        if not column.doubtful:
+        if not column.doubtful or any(
+            name in known for name in (column.heads[0], column.relations[0], column.tails[0])
+        ):
             continue
         others = triples[(triples != part[0]).any(axis=1)]  # the same header may begin every file
         if not len(others) or (others == part[0]).any() or (others[:, [2, 0]] == part[0, [0, 2]]).any():

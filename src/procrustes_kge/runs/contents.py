@@ -8,6 +8,7 @@ labels.json          readable names of entities, where there are any; relation_l
 triples.safetensors  train, valid and test as ids
 calibration.json     what turns scores into probabilities, where there were validation triples enough to tell
 report.json          dataset, settings, metrics, learning curve, footprint, versions
+history.json         changes after the training, where there were any; before-000001.safetensors … to undo each of them
 manifest.json        size and checksum of each of these, and the format of them all
 README.md            the model card, made from the report; the user's to edit, so it is not in the manifest
 
@@ -16,6 +17,7 @@ from a file before it has been compared with the others.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -48,13 +50,14 @@ from procrustes_kge.words import counted
 
 Contents = dict[str, Any]  # by file: an object of JSON, a list of names, or tensors by name
 
-FORMAT = 6
+KIND, FORMAT = "run", 6
 
 SETTINGS, REPORT, MODEL, TRIPLES = "settings.json", "report.json", "model.safetensors", "triples.safetensors"
-PATHS, CALIBRATION = "paths.safetensors", "calibration.json"
+PATHS, CALIBRATION, HISTORY = "paths.safetensors", "calibration.json", "history.json"
+BEFORE = re.compile(r"before-\d{6}\.safetensors")
 ENTITIES, RELATIONS, LABELS, RELATION_LABELS = "entities.txt", "relations.txt", "labels.json", "relation_labels.json"
 NEEDED = {SETTINGS, REPORT, MODEL, ENTITIES, RELATIONS}
-FILES = NEEDED | {TRIPLES, PATHS, CALIBRATION, LABELS, RELATION_LABELS, MANIFEST, RECORD, CARD}
+FILES = NEEDED | {TRIPLES, PATHS, CALIBRATION, HISTORY, LABELS, RELATION_LABELS, MANIFEST, RECORD, CARD}
 ABOUT = {
     **{"model": str, "graph": str | None, "translate": bool, "scale": bool, "inverses": bool},
     **{"method": str | None, "settings": dict | None, "options": dict | None},
@@ -129,13 +132,19 @@ def read(folder: Sealed) -> Contents:
         ".txt": lambda name: names_in(folder.read(name), name),
         ".safetensors": lambda name: read_tensors(folder, name),
     }
-    if strange := folder.manifest.files.keys() - FILES:
+    if strange := [name for name in folder.manifest.files if not is_of_a_run(name)]:
         raise ValueError(f"{min(strange)} is no file of a run")
-    known = (name for name in folder.manifest.files if Path(name).suffix in readers)
+    # What a change replaced is read when it is undone.
+    known = (name for name in folder.manifest.files if Path(name).suffix in readers and not BEFORE.fullmatch(name))
     contents = {name: readers[Path(name).suffix](name) for name in known}
     for number in range(folder.manifest.format, FORMAT):
         contents = MIGRATIONS[number](contents)
     return contents
+
+
+def is_of_a_run(name: str) -> bool:
+    """Say whether a run folder may have a file of this name."""
+    return name in FILES or bool(BEFORE.fullmatch(name))
 
 
 def check(contents: Contents) -> None:
@@ -145,6 +154,7 @@ def check(contents: Contents) -> None:
     about, tensors = contents[SETTINGS], contents[MODEL]
     _check_about(about)
     check_report(contents[REPORT])
+    check_history(contents.get(HISTORY, {"changes": []}))
     sizes = []
     for file, labels in ((ENTITIES, LABELS), (RELATIONS, RELATION_LABELS)):
         check_names(contents[file], contents.get(labels, {}), file, labels)
@@ -232,6 +242,17 @@ def check_report(report: Mapping[str, Any]) -> None:
             raise ValueError(f"{REPORT}: the MRR of {split} is {kind_of(found['mrr'])}, expected a finite number")
     if not isinstance(report.get("recipe"), str | None):
         raise ValueError(f"{REPORT}: recipe is {kind_of(report['recipe'])}, expected a name")
+
+
+def check_history(content: Mapping[str, Any]) -> None:
+    """Refuse a history that is none: changes have numbers that rise."""
+    check_entries(content, {"changes": list}, HISTORY)
+    before = 0
+    for change in content["changes"]:
+        number = change.get("number") if isinstance(change, dict) else None
+        if type(number) is not int or not before < number < 10**6:
+            raise ValueError(f"{HISTORY} has changes without numbers that rise")
+        before = number
 
 
 def check_names(names: Sequence[str], labels: Mapping[str, Any], file: str, file_of_labels: str) -> None:

@@ -21,8 +21,8 @@ from procrustes_kge.models.with_paths import WithPaths
 from procrustes_kge.runs.card import CARD, is_ours, write_card
 from procrustes_kge.runs.contents import (
     CALIBRATION,
-    FILES,
     FORMAT,
+    KIND,
     MIGRATIONS,
     MODEL,
     RELATIONS,
@@ -31,6 +31,7 @@ from procrustes_kge.runs.contents import (
     check,
     check_report,
     contents_of,
+    is_of_a_run,
     read,
     run_of,
     write,
@@ -61,7 +62,6 @@ from procrustes_kge.training.recipes import Settings
 
 Result = TypeVar("Result")
 
-KIND = "run"
 LARGEST_SETTINGS = 2**16  # bytes; they have two thousand
 PATIENCE = 10.0  # seconds that an addition to a report waits for another
 PAUSES = (0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3)  # seconds, before a folder that is being replaced is read again
@@ -95,13 +95,21 @@ def save(
         raise InputError(
             f"{folder}: not saved, since it could not be loaded ({in_one_line(error)}); correct it first"
         ) from error
-    # Written beside its target and exchanged with what is there: a run folder is there whole or not at all.
-    with explain_write_errors(target), locked(target), scratch_folder(target) as scratch:
-        fresh = scratch / "fresh"
-        fresh.mkdir()
+
+    def fill(fresh: Path) -> None:
         write(contents, fresh)
         seal(fresh, KIND, FORMAT)
         write_card(fresh, contents[REPORT])
+
+    put(target, fill)
+
+
+def put(target: Path, fill: Callable[[Path], None]) -> None:
+    """Write a folder beside its target and exchange it with what is there: it is there whole or not at all."""
+    with explain_write_errors(target), locked(target), scratch_folder(target) as scratch:
+        fresh = scratch / "fresh"
+        fresh.mkdir()
+        fill(fresh)
         target.parent.mkdir(parents=True, exist_ok=True)
         put_folder(fresh, target)
 
@@ -111,7 +119,7 @@ def update_report(folder: str | Path, **changes: Any) -> None:
     target = Path(folder)
     with explain_write_errors(target / REPORT), locked(target, PATIENCE):
         try:
-            report = parsed_json(_sealed(target, verify=True).read(REPORT), REPORT)
+            report = parsed_json(opened(target, verify=True).read(REPORT), REPORT)
         except (OSError, ValueError) as error:
             raise InputError(
                 f"{folder}: its report cannot be read ({in_one_line(error)}); give a folder that `save` wrote"
@@ -173,7 +181,7 @@ def _problem(target: Path) -> str | None:
 
 def _is_guest(file: Path) -> bool:
     """Say whether a file in a run folder is the user's; a model card is, once it was changed."""
-    return file.name not in FILES or (file.name == CARD and not is_ours(file))
+    return not is_of_a_run(file.name) or (file.name == CARD and not is_ours(file))
 
 
 def _is_run(folder: Path) -> bool:
@@ -236,7 +244,7 @@ def load_run(folder: str | Path, verify: bool = True) -> SavedRun:
 
 def loaded(source: Path, verify: bool = True) -> SavedRun:
     """Return what a run folder holds at this moment."""
-    sealed = _sealed(source, verify)
+    sealed = opened(source, verify)
     try:
         run = run_of(read(sealed))
     except UNREADABLE as error:
@@ -264,7 +272,7 @@ def steadily(source: Path, work: Callable[[Path], Result], sure: bool = True) ->
     raise InputError(f"{source}: is being replaced by another process again and again; try again")
 
 
-def _sealed(source: Path, verify: bool = True) -> Sealed:
+def opened(source: Path, verify: bool = True) -> Sealed:
     """Open a run folder of a format that this version reads."""
     if source.name.endswith(SUFFIX) or not source.is_dir():
         _refuse_what_was_stopped(source)

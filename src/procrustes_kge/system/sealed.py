@@ -62,7 +62,7 @@ def seal(folder: Path, kind: str, format: int, known: Mapping[str, Entry] | None
     """Write the manifest of a folder whose other files are complete; `known` ones are not read again."""
     known = known or {}
     names = sorted(file.name for file in folder.iterdir() if file.name != MANIFEST)
-    files = {name: (known.get(name) or _entry_of(folder / name),) for name in names}
+    files = {name: (known.get(name) or entry_of(folder / name),) for name in names}
     write_json(folder / MANIFEST, Manifest(format, kind, uuid.uuid4().hex, files).as_json())
 
 
@@ -75,11 +75,11 @@ def replace(folder: Path, name: str, write: Callable[[Path], None]) -> None:
     """
     manifest = read_manifest(folder)
     with scratch_folder(folder) as scratch:
-        now = _entry_of(folder / name) if name in manifest.files else None
+        now = entry_of(folder / name) if name in manifest.files else None
         if now is not None and now not in manifest.files[name]:
             raise DamagedError(f"{name} was changed or damaged since it was written: its checksum is another")
         write(scratch / name)
-        fresh = _entry_of(scratch / name)
+        fresh = entry_of(scratch / name)
 
         def announce(*entries: Entry) -> None:
             files = {**manifest.files, name: entries}
@@ -228,7 +228,8 @@ def open_plain(path: Path) -> FileIO:
     return FileIO(handle)
 
 
-def _entry_of(file: Path) -> Entry:
+def entry_of(file: Path) -> Entry:
+    """Return what is to be known of a file."""
     with open_plain(file) as content:
         return Entry(os.fstat(content.fileno()).st_size, hashlib.file_digest(content, "sha256").hexdigest())
 

@@ -68,9 +68,11 @@ class Contrastive:
 
     workers = 0
 
-    def __init__(self, graph: Graph, settings: ContrastSettings, device: torch.device) -> None:
+    def __init__(
+        self, graph: Graph, settings: ContrastSettings, device: torch.device, start: Procrustes | None = None
+    ) -> None:
         check_fit(graph, settings)
-        self.graph, self.settings, self.device = graph, settings, device
+        self.graph, self.settings, self.device, self.given = graph, settings, device, start
         self.sizes = (settings.segments // settings.groups,) * settings.groups
         self.batches = QueryBatches.of(graph.train.to(device), len(graph.entities), len(graph.relations))
         self.groups = list[Procrustes]()  # that were added
@@ -80,10 +82,11 @@ class Contrastive:
         """Return an untrained trainer of a group: of its share of the numbers, with a seed of its own."""
         settings, seed = self.settings, self.settings.seed + part * 0x9E3779B97F4A
         group = replace(settings, dim=settings.dim // settings.groups, groups=1, seed=seed)
+        given = None if self.given is None else parts_of(self.given, settings.groups)[part].to(self.device)
         if self.spare is None:
-            return ContrastiveTrainer(self.graph, self.batches, group, self.device)
+            return ContrastiveTrainer(self.graph, self.batches, group, self.device, given)
         trainer, self.spare = self.spare, None
-        trainer.restart(group)
+        trainer.restart(group, given)
         return trainer
 
     def of_parts(self, parts: int) -> ContrastSettings:
@@ -120,8 +123,15 @@ class ContrastiveTrainer(Remembering):
 
     remembered = ("learner", "start_loss", "falls_from", "falls_at", "falls_to", "chunk")
 
-    def __init__(self, graph: Graph, batches: QueryBatches, settings: ContrastSettings, device: torch.device) -> None:
-        self.graph, self.batches, self.settings, self.device = graph, batches, settings, device
+    def __init__(
+        self,
+        graph: Graph,
+        batches: QueryBatches,
+        settings: ContrastSettings,
+        device: torch.device,
+        given: Procrustes | None = None,
+    ) -> None:
+        self.graph, self.batches, self.settings, self.device, self.given = graph, batches, settings, device, given
         generator = torch.Generator(device).manual_seed(settings.seed % 2**63)
         tables = self.start(generator)
         self.learner = Learner(
@@ -150,9 +160,9 @@ class ContrastiveTrainer(Remembering):
         self.falls_from, self.falls_at, self.falls_to = 1.0, 0, settings.epochs * self.steps_an_epoch
         self.workers = settings.workers or self.usual_workers()
 
-    def restart(self, settings: ContrastSettings) -> None:
+    def restart(self, settings: ContrastSettings, given: Procrustes | None = None) -> None:
         """Train a group of the same size from its start, in the same place: steps that were recorded are of use."""
-        self.settings = settings
+        self.settings, self.given = settings, given
         self.learner.restart(self.start(self.learner.generator.manual_seed(settings.seed % 2**63)))
         self.begin()
 
@@ -162,8 +172,15 @@ class ContrastiveTrainer(Remembering):
         self.recorded.forget()
 
     def start(self, generator: torch.Generator) -> Tables:
-        """Return the tables to start from: random, or those of a short `fit`."""
+        """Return the tables to start from: random, those of a short `fit`, or those that are given."""
         settings, relations = self.settings, len(self.graph.relations)
+        if self.given is not None:
+            given = copied(self.given.tables())
+            given |= {
+                "vectors": given["vectors"].flatten(1),
+                "rotations": of_directions(given["rotations"], 2 * relations),
+            }
+            return Tables(**given)
         shape = (2 * relations, settings.segments, settings.segment)
         warm = self.short_fit() if settings.warm_start else {"vectors": self.drawn_vectors(generator)}
         rotations = warm.get("rotations")
@@ -307,6 +324,13 @@ def joined(parts: Sequence[Procrustes]) -> Procrustes:
         return parts[0]
     tables = {name: torch.cat([part.tables()[name] for part in parts], dim=1) for name in parts[0].tables()}
     return Procrustes(parts[0].entities, parts[0].relations, **tables)
+
+
+def parts_of(model: Procrustes, count: int) -> list[Procrustes]:
+    """Return the models that `joined` makes one of, as many of equal size."""
+    tables = {name: table.chunk(count, dim=1) for name, table in model.tables().items()}
+    each = [{name: parts[part].contiguous() for name, parts in tables.items()} for part in range(count)]
+    return [Procrustes(model.entities, model.relations, **own) for own in each]
 
 
 def queries_at_once(settings: ContrastSettings, entities: int, device: torch.device) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -57,10 +57,16 @@ def fit(
 
 
 def learn_full_batch(
-    graph: Graph, settings: FitSettings, report: Report | None = None, checkpoints: Checkpoints | None = None
+    graph: Graph,
+    settings: FitSettings,
+    report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
+    start: Procrustes | None = None,
 ) -> Learned[Procrustes]:
-    """Do what `fit` does, and return the learning curve with the model."""
+    """Do what `fit` does, from the vectors of a model if one is given, and return the learning curve with the model."""
     check_trainable(graph)
+    if start is not None:
+        return run(partial(FullBatch, start=start), graph, settings, report, checkpoints)
     if settings.patience and settings.validate_every and len(graph.valid) == 0:
         drawn = split_graph(graph, valid=STAND_IN, test=0, seed=settings.seed)
         if len(drawn.valid):
@@ -78,8 +84,10 @@ class FullBatch:
     On a CPU a block is one segment, to stay in a core's cache; on a GPU as many as fill a quarter of its memory.
     """
 
-    def __init__(self, graph: Graph, settings: FitSettings, device: torch.device) -> None:
-        self.graph, self.settings, self.device = graph, settings, device
+    def __init__(
+        self, graph: Graph, settings: FitSettings, device: torch.device, start: Procrustes | None = None
+    ) -> None:
+        self.graph, self.settings, self.device, self.given = graph, settings, device, start
         # The largest table first: if there is too little memory, the error comes before anything is trained.
         self.vectors = torch.empty(len(graph.entities), settings.segments, settings.segment, device=device)
         self.triples = ArrangedTriples.of(graph.train.to(device), len(graph.entities), len(graph.relations))
@@ -119,7 +127,10 @@ class FullBatch:
     def start(self, numbers: Sequence[int]) -> PlainBlock | FusedBlock:
         """Return an untrained block of segments."""
         settings, entities = self.settings, len(self.graph.entities)
-        vectors = start_vectors(numbers, entities, settings.segment, settings.seed, self.device)
+        if self.given is None:
+            vectors = start_vectors(numbers, entities, settings.segment, settings.seed, self.device)
+        else:
+            vectors = self.given.vectors[:, list(numbers)].transpose(0, 1).to(self.device).contiguous()
         if self.scratch is None:
             return PlainBlock(self.triples.in_order(vectors), settings, self.triples.matrices(len(numbers)), self.spare)
         from procrustes_kge.kernels.full_batch import FusedSegments

@@ -286,11 +286,32 @@ def learn(
 
 
 def learned(
-    graph: Graph, settings: Settings, report: Report | None = None, checkpoints: Checkpoints | None = None
+    graph: Graph,
+    settings: Settings,
+    report: Report | None = None,
+    checkpoints: Checkpoints | None = None,
+    start: Any = None,
 ) -> Learned[Procrustes | TrainedBaseline]:
-    """Do the same, and return the epochs and the learning curve with the model."""
+    """Do the same, and return the epochs and the learning curve with the model.
+
+    With `start`, a model of this graph and of these settings, training goes on from what that has learned.
+    """
     if isinstance(settings, TrainSettings):
-        return run(Supervised, graph, settings, report, checkpoints)
+        return run(partial(Supervised, start=start), graph, settings, report, checkpoints)
     if isinstance(settings, ContrastSettings):
-        return run(Contrastive, graph, settings, report, checkpoints)
-    return learn_full_batch(graph, settings, report, checkpoints)
+        return run(partial(Contrastive, start=start), graph, settings, report, checkpoints)
+    return learn_full_batch(graph, settings, report, checkpoints, start)
+
+
+def warm(settings: SomeSettings, epochs: int) -> SomeSettings:
+    """Return settings for a few more epochs of a training that has ended: as if they had been planned as its last.
+
+    Where the learning rate falls over the epochs, it goes on from the share that is left of it then. What an optimiser
+    remembered is gone, so that its first steps would otherwise be as long as those of a training that begins.
+    """
+    plain: dict[str, Any] = {"epochs": epochs, "patience": 0, "validate_every": 0, "time": 0.0, "replay": ""}
+    if isinstance(settings, ContrastSettings):
+        plain["warm_start"] = 0
+    if not isinstance(settings, FitSettings):
+        plain["learning_rate"] = settings.learning_rate * epochs / (settings.epochs + epochs)
+    return replace(settings, **plain)

@@ -65,17 +65,19 @@ class Supervised:
 
     sizes, workers = (1,), 0
 
-    def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
+    def __init__(
+        self, graph: Graph, settings: TrainSettings, device: torch.device, start: TrainedBaseline | None = None
+    ) -> None:
         if len(graph.entities) < 2:
             raise InputError(
                 f"the graph {graph.name} has 1 entity, expected at least 2: there is nothing to compare it with"
             )
         check_negatives(graph, settings)
-        self.graph, self.settings, self.device = graph, settings, device
+        self.graph, self.settings, self.device, self.given = graph, settings, device, start
 
     def trainer(self, part: int) -> SupervisedTrainer:
         """Return an untrained trainer."""
-        return SupervisedTrainer(self.graph, self.settings, self.device)
+        return SupervisedTrainer(self.graph, self.settings, self.device, self.given)
 
     def of_parts(self, parts: int) -> TrainSettings:
         """Return the settings: there is one part."""
@@ -103,10 +105,14 @@ class SupervisedTrainer(Remembering):
 
     remembered = ("epochs", "start_loss")
 
-    def __init__(self, graph: Graph, settings: TrainSettings, device: torch.device) -> None:
+    def __init__(
+        self, graph: Graph, settings: TrainSettings, device: torch.device, given: TrainedBaseline | None = None
+    ) -> None:
         self.settings, self.device, on_a_gpu = settings, device, device.type == "cuda"
         self.workers = settings.workers or cores()
         module = build(settings.model, graph, settings.options, settings.seed).to(device)
+        if given is not None:
+            module.load_state_dict(given.module.state_dict())
         self.current = TrainedBaseline(settings.model, settings.options, graph.entities, graph.relations, module)
         averages = settings.weight_average > 0
         self.learned = replace(self.current, module=copy.deepcopy(module)) if averages else self.current
