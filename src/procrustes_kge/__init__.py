@@ -76,7 +76,6 @@ _PUBLIC = {
     "runs.checkpoints": "FolderCheckpoints",
     "runs.export": "export to_pykeen",
     "runs.importing": "from_vectors",
-    "runs.export": "export",
     "runs.history": "undo",
     "runs.store": "load load_run save",
     "training.contrastive": "contrast",

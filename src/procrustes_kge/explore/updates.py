@@ -54,7 +54,7 @@ def update(
     folder = Path(run)
     target = folder if out is None else Path(out)
     with locked(target):
-        check_target(target)
+        check_target(target, changed=target.resolve() == folder.resolve())
         opened = load_run(folder)
         if opened.graph is None:
             raise InputError(f"{run}: saved without its triples, so nothing can be added to them; save it with graph=…")

@@ -48,7 +48,7 @@ def save_change(run: Run, source: str | Path, target: str | Path, entry: Mapping
 
     The target may be the source itself.
     """
-    check_target(target)
+    check_target(target, changed=Path(target).resolve() == Path(source).resolve())
     place = Path(target).resolve()
     with locked(place):
         sealed = opened(Path(source))
@@ -77,7 +77,7 @@ def save_change(run: Run, source: str | Path, target: str | Path, entry: Mapping
 
 def undo(folder: str | Path) -> dict[str, Any]:
     """Make a run what it was before its last change, bit for bit; return the entry of the change that is undone."""
-    check_target(folder)
+    check_target(folder, changed=True)
     place = Path(folder).resolve()
     with locked(place):
         sealed = opened(Path(folder))

@@ -5,6 +5,7 @@
 
 import difflib
 import os
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -99,17 +100,22 @@ def save(
     def fill(fresh: Path) -> None:
         write(contents, fresh)
         seal(fresh, KIND, FORMAT)
-        write_card(fresh, contents[REPORT])
 
     put(target, fill)
 
 
 def put(target: Path, fill: Callable[[Path], None]) -> None:
-    """Write a folder beside its target and exchange it with what is there: it is there whole or not at all."""
+    """Write a folder beside its target and exchange it with what is there: it is there whole or not at all.
+
+    A model card that the user has changed goes along.
+    """
     with explain_write_errors(target), locked(target), scratch_folder(target) as scratch:
         fresh = scratch / "fresh"
         fresh.mkdir()
         fill(fresh)
+        if (target / CARD).is_file() and not is_ours(target / CARD):
+            shutil.copyfile(target / CARD, fresh / CARD)
+        write_card(fresh, parsed_json((fresh / REPORT).read_bytes(), REPORT))
         target.parent.mkdir(parents=True, exist_ok=True)
         put_folder(fresh, target)
 
@@ -140,7 +146,7 @@ def keep_calibration(folder: str | Path, calibration: Calibration) -> None:
     target = Path(folder)
     with explain_write_errors(target / CALIBRATION), locked(target, PATIENCE):
         try:
-            names = _sealed(target, verify=True).read(RELATIONS).decode("utf-8", "surrogatepass")
+            names = opened(target, verify=True).read(RELATIONS).decode("utf-8", "surrogatepass")
             Calibration.of_json(calibration.as_json(), 2 * names.count("\n"), CALIBRATION)
         except (OSError, ValueError) as error:
             raise InputError(
@@ -149,11 +155,11 @@ def keep_calibration(folder: str | Path, calibration: Calibration) -> None:
         replace(target, CALIBRATION, lambda path: write_json(path, calibration.as_json()))
 
 
-def check_target(folder: str | Path) -> None:
-    """Refuse a place where no run folder can be written, before any work is done."""
+def check_target(folder: str | Path, changed: bool = False) -> None:
+    """Refuse a place where no run folder can be written, before any work is done; or where none can be `changed`."""
     target = Path(folder)
     with explain_write_errors(target):
-        if problem := _problem(target):
+        if problem := _problem(target, changed):
             raise InputError(f"{target}: {problem}; choose another --out")
     try:
         with scratch_folder(target.resolve()):  # permissions do not say all
@@ -163,7 +169,7 @@ def check_target(folder: str | Path) -> None:
         raise InputError(f"{target}: {parent} is not a folder that can be written to; choose another --out") from error
 
 
-def _problem(target: Path) -> str | None:
+def _problem(target: Path, changed: bool) -> str | None:
     name = target.resolve().name
     if name.endswith(SUFFIX):
         return f"a name that ends in {SUFFIX} is that of a training that was stopped"
@@ -172,16 +178,16 @@ def _problem(target: Path) -> str | None:
     if target.exists() or target.is_symlink():
         if not (target.is_dir() and (_is_run(target) or not any(target.iterdir()))):
             return "exists and is not a run folder, so it is not overwritten"
-        if guests := sorted(file.name for file in target.iterdir() if _is_guest(file)):
+        if guests := sorted(file.name for file in target.iterdir() if _is_guest(file, changed)):
             return f"holds {guests[0]} too, which replacing it would delete"
         if Path.cwd().is_relative_to(target.resolve()):
             return "you are inside this folder, so it is not replaced"
     return None
 
 
-def _is_guest(file: Path) -> bool:
-    """Say whether a file in a run folder is the user's; a model card is, once it was changed."""
-    return not is_of_a_run(file.name) or (file.name == CARD and not is_ours(file))
+def _is_guest(file: Path, changed: bool) -> bool:
+    """Say whether a file in a run folder is the user's. An edited card is: it goes along where a run is changed."""
+    return not is_of_a_run(file.name) or (file.name == CARD and not changed and not is_ours(file))
 
 
 def _is_run(folder: Path) -> bool:
