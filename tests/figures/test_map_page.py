@@ -317,3 +317,11 @@ def test_few_entities_are_shown(chromium, tmp_path, count):
     ready(chromium)
     assert said(chromium) == []
     assert "no clusters" in text_of(chromium, ".key b")[-1]
+
+
+def test_many_points_are_drawn_as_squares_where_no_graphics_card_is(chromium, tmp_path):
+    many = torch.randn(20_001, 4, generator=torch.Generator().manual_seed(0))
+    opened(chromium, write_map([space_of(run_of(many)[0], title="many")], tmp_path / "many.html"))
+    ready(chromium)
+    assert "drawn as squares" in text_of(chromium, ".note")[-1]
+    assert said(chromium) == []

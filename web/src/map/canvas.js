@@ -16,8 +16,9 @@ export function project(points, matrix, width, height, use) {
 }
 
 export class CanvasSurface {
-  constructor(canvas, points) {
+  constructor(canvas, points, axes) {
     this.canvas = canvas;
+    this.ends = axes.flatMap((axis) => [...axis.map((x) => -x * FULL), ...axis.map((x) => x * FULL)]);
     this.points = points;
     this.context = canvas.getContext("2d");
     this.colours = new Uint8Array(points.length);
@@ -61,5 +62,23 @@ export class CanvasSurface {
       }
     });
     this.context.putImageData(this.image, 0, 0);
+    this.drawAxes(theme, matrix);
+  }
+
+  // Behind the points; one of which an end lies behind the eye is left out.
+  drawAxes(theme, matrix) {
+    const { context, canvas } = this;
+    const ends = [];
+    project(this.ends, matrix, canvas.width, canvas.height, (end, x, y) => (ends[end] = [x, y]));
+    context.globalCompositeOperation = "destination-over";
+    context.strokeStyle = `rgb(${theme.axis.join(" ")})`;
+    context.beginPath();
+    for (let end = 0; end < this.ends.length / 3; end += 2) {
+      if (!ends[end] || !ends[end + 1]) continue;
+      context.moveTo(...ends[end]);
+      context.lineTo(...ends[end + 1]);
+    }
+    context.stroke();
+    context.globalCompositeOperation = "source-over";
   }
 }

@@ -6,6 +6,15 @@ import { WebGLSurface } from "./webgl.js";
 
 const [NONE, DIM, STRONG] = [1, 0, 2]; // what an emphasis says: as all, behind the chosen, chosen
 const MOST_LABELS = 40;
+const MOST_IN_SOFTWARE = 20000; // points
+const NO_WEBGL = "This browser has no WebGL, so the points are drawn without the graphics card, as squares.";
+const IN_SOFTWARE = "This browser uses no graphics card, so the points are drawn as squares, which is faster without one.";
+
+function isSoftware(context) {
+  const names = context.getExtension("WEBGL_debug_renderer_info");
+  const name = context.getParameter(names ? names.UNMASKED_RENDERER_WEBGL : context.RENDERER);
+  return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name);
+}
 
 function made(parent, kind, name) {
   const element = parent.appendChild(document.createElement(kind));
@@ -41,13 +50,16 @@ export class Picture {
     };
     start();
     try {
-      if (!document.createElement("canvas").getContext("webgl2")) throw new Error("no context");
+      const context = document.createElement("canvas").getContext("webgl2");
+      if (!context) throw new Error(NO_WEBGL);
+      // A processor that plays graphics card is slower at it than at drawing squares.
+      if (this.data.names.length > MOST_IN_SOFTWARE && isSoftware(context)) throw new Error(IN_SOFTWARE);
       this.surface = new WebGLSurface(this.canvas, this.data.points, this.data.axes);
       this.canvas.addEventListener("webglcontextrestored", () => this.redraw?.());
-    } catch {
+    } catch (error) {
       start(); // a canvas that was asked for one kind of context gives no other
-      this.surface = new CanvasSurface(this.canvas, this.data.points);
-      this.problem = "This browser has no WebGL, so the points are drawn without the graphics card: squares, and slower.";
+      this.surface = new CanvasSurface(this.canvas, this.data.points, this.data.axes);
+      this.problem = error.message === IN_SOFTWARE ? IN_SOFTWARE : NO_WEBGL;
     }
   }
 
