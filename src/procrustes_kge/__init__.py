@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
     from procrustes_kge.explore.leakage import leakage as leakage
     from procrustes_kge.explore.relations import relation_properties as relation_properties
+    from procrustes_kge.figures.report import report as report
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.predictor import Answer as Answer, LinkPredictor as LinkPredictor
@@ -34,6 +35,7 @@ _PUBLIC = {
     "errors": "DivergedError InputError",
     "explore.leakage": "leakage",
     "explore.relations": "relation_properties",
+    "figures.report": "report",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.predictor": "Answer LinkPredictor",
