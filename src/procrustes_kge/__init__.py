@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from procrustes_kge.explore.updates import update as update
     from procrustes_kge.explore.updating import add as add, remove as remove
     from procrustes_kge.figures.map import write_map as write_map
+    from procrustes_kge.figures.report import report as report
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.calibration import Calibration as Calibration
@@ -67,6 +68,7 @@ _PUBLIC = {
     "explore.relations": "relation_properties",
     "explore.updates": "update",
     "explore.updating": "add remove",
+    "figures.report": "report",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.calibration": "Calibration",

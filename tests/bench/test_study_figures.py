@@ -104,6 +104,7 @@ def test_a_figure_names_what_it_shows_and_is_the_same_again(name, glances, tmp_p
         "ablation": ("full batch, no", "neither", "closed form", "paper, norm"),
         "schedule": ("seconds of training", "distmult", "is reached by"),
         "seeds": ("fast, 2 seeds", "±"),
+        "restored": ("fast, as trained", "no rotations"),
     }
     assert [each for each in shown[name] if each not in words] == []
 

@@ -116,6 +116,20 @@ def contrast(one, other):
     return (high + 0.05) / (low + 0.05)
 
 
+def test_nothing_lies_over_anything_on_paper(chromium, page):
+    opened(chromium, page)
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    resized(chromium, 680, 1000)  # A4 without its margins
+    sides = "return [...document.querySelectorAll('main table, main figure')].filter(each => each.offsetParent)"
+    boxes = chromium.execute_script(sides + ".map(each => { const b = each.getBoundingClientRect();"
+                                            " return [b.left, b.top, b.right, b.bottom] })")  # fmt: skip
+    chromium.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert max(right for _, _, right, _ in boxes) <= 680
+    for place, (left, top, right, bottom) in enumerate(boxes):
+        for other in boxes[:place]:
+            assert other[2] <= left + 1 or right <= other[0] + 1 or other[3] <= top + 1 or bottom <= other[1] + 1
+
+
 def test_it_is_printed_on_a_few_pages(chromium, page):
     opened(chromium, page)
     printed = chromium.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True})

@@ -307,4 +307,4 @@ def _footprint(run: Shown) -> Content:
         rows.insert(2, ["memory of the GPU at its peak", f"{gpu:,.0f} MB"])
     said = f"The energy is {energy_in_words(kwh)}. The CO2 is {co2_in_words(grams)}."
     method = element("p", str(cost["method"]), class_="quiet") if isinstance(cost.get("method"), str) else None
-    return [table("What training cost", ["", ""], rows), element("p", said), method]
+    return [table("What training cost", ["what", "how much"], rows, numbers_from=2), element("p", said), method]

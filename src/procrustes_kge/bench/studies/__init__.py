@@ -20,6 +20,7 @@ STUDIES = {
     "ablation": "What batches, negatives, losses, centring, length normalisation and the closed form are worth.",
     "schedule": "How long strong baselines need to be as accurate as ours: learning curves against seconds.",
     "seeds": "How far ten seeds of our recipes lie apart, so that a reader knows what a difference means.",
+    "restored": "Whether entities store the relations: models with relations computed again, beside those trained.",
 }
 
 
