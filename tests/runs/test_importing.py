@@ -172,7 +172,7 @@ def test_a_segment_near_twenty_that_divides_is_chosen(dim, width):
 def test_segments_that_cannot_be_are_refused():
     graph = graph_for(model_of("abc"), [(0, 0, 1), (1, 0, 2)])
     call = partial(from_vectors, graph, np.ones((3, 100)), list("abc"))
-    refused(lambda: call(segment=30), setting="dimension 100", seen="segments of 30", remedy="try 90 or 120")
+    refused(lambda: call(segment=30), setting="100 numbers", seen="segments of 30", remedy="try 20 or 25")
     refused(lambda: call(segment=0), setting="segment", seen="0", remedy="at least 1")
     prime = partial(from_vectors, graph, np.ones((3, 769)), list("abc"))
     refused(prime, setting="769 numbers", seen="segments of 769 alone", remedy="--segment 769")

@@ -21,8 +21,7 @@ from procrustes_kge.runs.experiment import Run, described, versions
 from procrustes_kge.runs.folding import fold_in, without
 from procrustes_kge.runs.matching import SHOWN, matched
 from procrustes_kge.training.restoring import restore_relations
-from procrustes_kge.validation import check_segments
-from procrustes_kge.words import counted, shortened, unknown
+from procrustes_kge.words import counted, either, shortened, unknown
 
 SEGMENT = 20  # numbers, as in training
 LENGTHS, MISSING = ("unit", "free"), ("fold", "leave-out")
@@ -67,14 +66,18 @@ def from_vectors(
 def _segment(given: Vectors, wanted: int | None) -> int:
     """Return the width of a segment: the one that is wanted, or that the vectors have, or a divisor near 20."""
     dim = given.table.shape[1]
+    divisors = [width for width in range(1, dim + 1) if dim % width == 0 and (width > 1 or dim == 1)]
     if wanted is not None:
         if type(wanted) is not int or wanted < 1:
             raise InputError(f"segment {wanted!r}, expected a whole number of at least 1")
-        check_segments(dim, wanted)
+        if dim % wanted:
+            near = sorted(sorted(divisors, key=lambda width: abs(math.log(width / wanted)))[:2])
+            raise InputError(
+                f"vectors of {dim:,} numbers do not divide into segments of {wanted:,}; try {either(near)}"
+            )
         return wanted
     if given.segment is not None:
         return given.segment
-    divisors = [width for width in range(1, dim + 1) if dim % width == 0 and (width > 1 or dim == 1)]
     nearest = min(divisors, key=lambda width: abs(math.log(width / SEGMENT)))
     if nearest > WIDEST:
         tries = f"cut them to {dim - dim % SEGMENT:,} numbers, or say --segment {nearest}"

@@ -10,7 +10,7 @@ from folders import model_of
 from laws import refused
 from procrustes_kge.errors import InputError
 from procrustes_kge.runs.exchange.vectors import read_vectors
-from procrustes_kge.runs.export import export
+from procrustes_kge.runs.export import export, to_pykeen
 from procrustes_models import drawn
 
 NAMES = ["Zürich", "new york", "a\\b", "☃", "line\nbreak", "1"]
@@ -179,3 +179,9 @@ def test_truncated_files_are_refused(suffix, named, tmp_path):
         file.write_bytes(whole[:end])
         with pytest.raises(InputError, match=rf"v\.{suffix}"):
             read_vectors(file)
+
+
+def test_a_package_that_is_missing_is_named(named, monkeypatch):
+    monkeypatch.setattr("procrustes_kge.system.extras.find_spec", lambda name: None)
+    remedy = "pip install 'procrustes-kge[exchange]'"
+    refused(lambda: to_pykeen(named), setting="a PyKEEN model", seen="needs pykeen", remedy=remedy)
