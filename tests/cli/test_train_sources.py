@@ -78,5 +78,7 @@ def test_labels_are_saved_shown_and_understood(procrustes, suffix):
         "relation_label": "is followed by",
         "head": "e0",
         "head_label": "zero",
+        "left_out": [],
+        "notes": [],
     }
     assert {answer["name"]: answer["label"] for answer in answered["answers"]}["e1"] == "Zoë"
