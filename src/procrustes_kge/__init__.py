@@ -8,11 +8,16 @@ from procrustes_kge.version import __version__ as __version__
 TYPE_CHECKING = False  # typing's word, which type checkers know; loading it would take longer than all the rest
 if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
+    from procrustes_kge.explore.answers import Answers as Answers
+    from procrustes_kge.explore.asked import ask as ask
     from procrustes_kge.explore.calibration import (
         calibrate as calibrate,
         expected_calibration_error as expected_calibration_error,
         reliability as reliability,
     )
+    from procrustes_kge.explore.judging import score as score
+    from procrustes_kge.explore.nearest import neighbours as neighbours
+    from procrustes_kge.explore.predicting import analogy as analogy, predict as predict
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
     from procrustes_kge.graphs.reading import read_graph as read_graph, write_graph as write_graph
     from procrustes_kge.models.calibration import Calibration as Calibration
@@ -36,7 +41,12 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "errors": "DivergedError InputError",
+    "explore.answers": "Answers",
+    "explore.asked": "ask",
     "explore.calibration": "calibrate expected_calibration_error reliability",
+    "explore.judging": "score",
+    "explore.nearest": "neighbours",
+    "explore.predicting": "analogy predict",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.calibration": "Calibration",

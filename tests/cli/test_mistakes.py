@@ -108,7 +108,7 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
         bad_file("deep.nt", b"<e:a> <e:p> " + b"<<( <e:a> <e:p> " * 20_000),
         *("deep.nt, line 1", "more than 100 deep", "is the file damaged?"),
     ),
-    "a device": (lambda here: ["train", "/dev/null"], "/dev/null", "is a device", "pipe it into `train -`"),
+    "a device": (lambda here: ["train", "/dev/null"], "/dev/null", "is a device", "pipe it in as `-`"),
     "columns too few": (training("--columns", "1,2"), "columns", "'1,2'", "try head,relation,tail"),
     "columns unknown": (training("--columns", "1,2,4"), "ring.tsv", "unknown column '4'", "numbers counted from 1"),
     "labels missing": (training("--labels", "gone.tsv"), "gone.tsv", "cannot be read", "check its name"),

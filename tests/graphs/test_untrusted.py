@@ -339,7 +339,7 @@ def test_what_is_no_plain_file_is_refused_at_once(tmp_path):
         for path, seen in {pipe: "a pipe", plug: "a socket", link: "a device", tmp_path: "a folder"}.items():
             for read in (read_columns, read_labels):
                 refused(lambda path=path, read=read: read(path), setting=path, seen=f"is {seen}", remedy="file")
-        refused(lambda: read_graph(pipe), setting=pipe, seen="is a pipe", remedy="pipe it into `train -`")
+        refused(lambda: read_graph(pipe), setting=pipe, seen="is a pipe", remedy="pipe it in as `-`")
 
 
 def test_a_link_to_a_file_is_a_file(tmp_path):

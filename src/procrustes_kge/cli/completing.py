@@ -39,27 +39,38 @@ def _folders(begun: str) -> list[str]:
 @no_type_check  # typer asks for this type
 def entities(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Return entities of the run that begin so, by name or by label."""
-    return _named(context.params.get("run"), "entities.txt", "labels.json", incomplete)
+    return _named(_run(context), "entities.txt", "labels.json", incomplete)
 
 
 @no_type_check
 def relations(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return relations of the run that begin so, by name, by label or by the last part of an IRI."""
-    return _named(context.params.get("run"), "relations.txt", "relation_labels.json", incomplete)
+    """Return relations of the run that begin so, by name or by label."""
+    return _named(_run(context), "relations.txt", "relation_labels.json", incomplete)
 
 
-def _named(run: Path | str | None, names: str, labels: str, incomplete: str) -> list[tuple[str, str]]:
-    """Return names with their labels; a space is typed as _, which is forgiven, for a shell would cut there."""
-    if run is None:
-        return []
+@no_type_check
+def _run(context: typer.Context) -> Path | None:
+    """Return the run that was typed; behind a flag without its value it is not yet taken for an argument."""
+    return context.params.get("run") or next(map(Path, context.args), None)
+
+
+def _named(run: Path | None, names: str, labels: str, incomplete: str) -> list[tuple[str, str]]:
+    """Return names, each with its label, or labels with their names; a space is typed as _, for a shell cuts there."""
     found = list[tuple[str, str]]()
-    for name, label in _read(Path(run), names, labels):
+    begun = _typed(incomplete)
+    for name, label in () if run is None else _read(run, names, labels):
         if len(found) == MOST:
             break
-        begun = incomplete.lower().replace("_", " ")
-        if any(text.lower().replace("_", " ").startswith(begun) for text in (name, label) if text):
-            found.append((name.replace(" ", "_"), label))
+        for text, beside in ((name, label), (label, name)):
+            if text and _typed(text).startswith(begun):
+                found.append((_typed(text), beside))
+                break
     return found
+
+
+def _typed(text: str) -> str:
+    """Return a name as it may be typed in a shell."""
+    return text.replace(" ", "_")
 
 
 def _read(run: Path, names: str, labels: str) -> Iterator[tuple[str, str]]:

@@ -95,12 +95,9 @@ def _check_given(parts: dict[str, Any]) -> None:
 
 def _about(asked: Asked, triple: Triple) -> dict[str, str]:
     """Return what is given of a triple, by names and labels."""
-    found: dict[str, str] = {}
+    found = {} if triple.head is None else named("head", asked.entities, triple.head)
     if triple.path is not None:
         alone = len(triple.path) == 1 and triple.path[0] < len(asked.relations)
         spelled = {"relation": spelled_path(asked, triple.path)}
         found |= named("relation", asked.relations, triple.path[0]) if alone else spelled
-    for role, row in (("head", triple.head), ("tail", triple.tail)):
-        if row is not None:
-            found |= named(role, asked.entities, row)
-    return found
+    return found if triple.tail is None else found | named("tail", asked.entities, triple.tail)

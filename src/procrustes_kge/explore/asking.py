@@ -14,7 +14,7 @@ from procrustes_kge.graphs.columns import ROLES
 from procrustes_kge.graphs.vocabulary import Vocabulary
 from procrustes_kge.words import counted
 
-Name = str | int  # an int is a row
+Name = str | int | np.integer  # a number is a row
 ASKED_FOR = ("", "?")  # what stands in a line of questions where the answer belongs
 ROW = re.compile(r"#(\d{1,15})")
 ABOUT = "give two of head, relation and tail: the third is what is asked for"

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.explore.answers import columns_of, polars_frame
@@ -20,14 +20,14 @@ REMEDY = "choose another name, or add --force (in Python, force=True) to replace
 DIGITS = 7  # of a number as text: as many as float32 has
 
 
-def write_csv(kind: type, rows: Iterable[Any], file: TextIO) -> None:
+def write_csv(kind: type, rows: Iterable[Any], file: Any) -> None:
     """Write rows with commas between their cells."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(columns_of(kind))
     writer.writerows(_cells(kind, row) for row in rows)
 
 
-def write_tsv(kind: type, rows: Iterable[Any], file: TextIO) -> None:
+def write_tsv(kind: type, rows: Iterable[Any], file: Any) -> None:
     """Write rows with tabs between their cells; a tab or a line break within a name becomes a space."""
     file.write("\t".join(columns_of(kind)) + "\n")
     for row in rows:
@@ -35,7 +35,7 @@ def write_tsv(kind: type, rows: Iterable[Any], file: TextIO) -> None:
         file.write("\t".join(cells) + "\n")
 
 
-def write_json(kind: type, rows: Iterable[Any], file: TextIO) -> None:
+def write_json(kind: type, rows: Iterable[Any], file: Any) -> None:
     """Write a list of objects, one on each line."""
     start = "["
     for row in rows:
@@ -44,7 +44,7 @@ def write_json(kind: type, rows: Iterable[Any], file: TextIO) -> None:
     file.write("[]\n" if start == "[" else "\n]\n")
 
 
-TEXT: Mapping[str, Callable[[type, Iterable[Any], TextIO], None]] = {
+TEXT: Mapping[str, Callable[[type, Iterable[Any], Any], None]] = {
     "csv": write_csv,
     "tsv": write_tsv,
     "json": write_json,

@@ -35,7 +35,7 @@ def file_bytes(path: Path, expected: str = "a file of triples") -> bytes:
             raise InputError(f"{path}: is a folder, expected {expected}; name a file in it")
         if not stat.S_ISREG(before.st_mode):
             kind = "a pipe" if path.is_fifo() else "a socket" if path.is_socket() else "a device"
-            raise InputError(f"{path}: is {kind}, expected {expected}; write it to a file, or pipe it into `train -`")
+            raise InputError(f"{path}: is {kind}, expected {expected}; write it to a file, or pipe it in as `-`")
         check_size(before.st_size, str(path), available_memory())
         with os.fdopen(
             os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)), "rb"
