@@ -12,22 +12,23 @@ from __future__ import annotations
 
 import hashlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from procrustes_kge.errors import in_one_line
+from procrustes_kge.errors import InputError, in_one_line
 from procrustes_kge.runs.indexes import index_folder, read_index, write_index
 from procrustes_kge.system.extras import package
 
 Vectors = Float[np.ndarray, "n d"]
 Queries = Float[np.ndarray, "b d"]
-LARGEST_EXACT = 1_000_000  # entities: beyond, questions about a run are answered by its index
 BLOCK = 2**16  # vectors that are compared at once
 WIDTH, CENTRES = 2, 16  # numbers that one code stands for, and how many codes there are
+MANY = 8  # times k: with more scores that reach a floor, the k highest are selected first
 TRAINED = 2**16  # vectors that the codes are learned from
 RECALL, AT = 0.99, 10  # the share of the ten best that has to be found
 SAMPLE = 500  # queries that measure it
@@ -41,20 +42,50 @@ class Best(NamedTuple):
     scores: Float[np.ndarray, "b k"]
 
 
+class Few:
+    """The scores of the few entities that an index found for a query."""
+
+    def __init__(self, ids: Int[np.ndarray, " k"], scores: Float[np.ndarray, " k"]) -> None:
+        self.ids, self.scores = ids, dict(zip(ids.tolist(), scores.tolist(), strict=True))
+
+    def highest(self, k: int) -> Int[np.ndarray, " at_most_k"]:
+        """Return the ids of the k highest scores, in the order of (−score, id)."""
+        return self.ids[:k]
+
+    def __getitem__(self, ids: int | list[int]) -> Any:
+        """Return the score of an entity that was found, or those of several."""
+        return np.array([self.scores[each] for each in ids]) if isinstance(ids, list) else self.scores[ids]
+
+
 def exact_best(vectors: Vectors, queries: Queries, k: int) -> Best:
     """Return the k highest products of each query, of all vectors: a block of scores at a time."""
     k = min(k, len(vectors))
     ids, scores = np.empty((len(queries), 0), dtype=np.int64), np.empty((len(queries), 0), dtype=np.float32)
     for first in range(0, len(vectors), BLOCK):
         block = queries @ vectors[first : first + BLOCK].T
-        size = min(k, block.shape[1])
-        places = np.argpartition(-block, size - 1, axis=1)[:, :size] if size < block.shape[1] else None
-        if places is None:
-            places = np.broadcast_to(np.arange(block.shape[1]), block.shape)
+        places, found = _reaching(block, scores[:, -1:], k) if scores.shape[1] == k else _highest(block, k)
         ids = np.concatenate([ids, places + first], axis=1)
-        scores = np.concatenate([scores, np.take_along_axis(block, places, axis=1)], axis=1)
-        ids, scores = _sorted(ids, scores, k)
+        ids, scores = _sorted(ids, np.concatenate([scores, found], axis=1), k)
     return Best(ids, scores)
+
+
+def _highest(scores: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places and values of the k highest scores of each row."""
+    places = np.argpartition(-scores, min(k, scores.shape[1]) - 1, axis=1)[:, :k]
+    return places, np.take_along_axis(scores, places, axis=1)
+
+
+def _reaching(scores: np.ndarray, floor: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places and values of scores that reach the floor of their row; shorter rows are filled up with −∞."""
+    rows, places = np.nonzero(scores >= floor)
+    counts = np.bincount(rows, minlength=len(scores))
+    width = int(counts.max(initial=0))
+    if width > MANY * k:
+        return _highest(scores, k)
+    columns = np.arange(len(rows)) - (counts.cumsum() - counts)[rows]
+    found, where = np.full((len(scores), width), -np.inf, dtype=np.float32), np.zeros((len(scores), width), np.int64)
+    found[rows, columns], where[rows, columns] = scores[rows, places], places
+    return where, found
 
 
 def _sorted(ids: np.ndarray, scores: np.ndarray, k: int) -> Best:
@@ -65,8 +96,10 @@ def _sorted(ids: np.ndarray, scores: np.ndarray, k: int) -> Best:
 class Index:
     """Codes of vectors, and how many of the best by them are looked at again for each of k."""
 
-    def __init__(self, codes: Any, vectors: Vectors, factor: int, recall: float) -> None:
-        self.codes, self.vectors, self.factor, self.recall = codes, vectors, factor, recall
+    def __init__(
+        self, codes: Any, vectors: Vectors, factor: int, recall: float, arrays: Mapping[str, np.ndarray]
+    ) -> None:
+        self.codes, self.vectors, self.factor, self.recall, self.arrays = codes, vectors, factor, recall, arrays
 
     def best(self, queries: Queries, k: int) -> Best:
         """Return the k highest products of each query, some of them missed; scores are exact."""
@@ -91,8 +124,10 @@ def make_index(vectors: Vectors, queries: Queries) -> Index:
     plain.train(_padded(vectors[_sample(vectors)]))
     for first in range(0, len(vectors), BLOCK):
         plain.add(_padded(vectors[first : first + BLOCK]))
-    codes = faiss.IndexPQFastScan(plain)
-    return Index(codes, vectors, *_measured(codes, vectors, queries))
+    pairs = faiss.vector_to_array(plain.pq.centroids).reshape(-1, CENTRES, WIDTH)
+    arrays = {"pairs": pairs, "codes": faiss.vector_to_array(plain.codes).reshape(len(vectors), -1)}
+    codes = _codes_of(arrays, vectors)
+    return Index(codes, vectors, *_measured(codes, vectors, queries), arrays)
 
 
 def _sample(vectors: Vectors) -> Int[np.ndarray, " some"]:
@@ -126,31 +161,61 @@ def kept_index(run: Path | None, space: str, vectors: Vectors, queries: Callable
         try:
             about, arrays = read_index(folder)
             if {name: about.get(name) for name in fits} == fits:
-                return Index(_codes_of(arrays, vectors), vectors, int(about["factor"]), float(about["recall"]))
+                codes = _codes_of(arrays, vectors)
+                return Index(codes, vectors, int(about["factor"]), float(about["recall"]), arrays)
             warnings.warn(f"{folder}: of other vectors, and so made again", stacklevel=2)
         except (OSError, ValueError, KeyError, TypeError) as error:
             warnings.warn(f"{folder}: damaged ({in_one_line(error)}), and so made again", stacklevel=2)
     made = make_index(vectors, queries())
-    write_index(folder, {**fits, "factor": made.factor, "recall": made.recall}, _arrays_of(made.codes))
+    write_index(folder, {**fits, "factor": made.factor, "recall": made.recall}, made.arrays)
     return made
+
+
+class Searcher:
+    """The best answers and the nearest entities of a model, by indexes that are kept beside its run."""
+
+    def __init__(self, scorer: Any, directions: int, run: Path | None) -> None:
+        self.scorer, self.directions, self.run = scorer, directions, run
+        if getattr(scorer, "table", None) is None:
+            raise InputError(
+                "this model's scores are no products of vectors, so no index finds the highest; leave --index out"
+            )
+
+    @cached_property
+    def _products(self) -> Index:
+        return kept_index(self.run, "products", self.scorer.table, self._some_queries)
+
+    @cached_property
+    def _angles(self) -> Index:
+        vectors = self.scorer.vectors()
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
+        return kept_index(self.run, "angles", unit, lambda: unit)
+
+    def _some_queries(self) -> Queries:
+        random = np.random.default_rng(0)
+        entities = random.integers(len(self.scorer.table), size=SAMPLE)
+        queries: np.ndarray = self.scorer.query(entities, random.integers(self.directions, size=SAMPLE))
+        return queries
+
+    def answers(self, entities: Int[np.ndarray, " b"], directions: Int[np.ndarray, " b"], k: int) -> list[Few]:
+        """Return the k best answers to each query."""
+        return [Few(*row) for row in zip(*self._products.best(self.scorer.query(entities, directions), k), strict=True)]
+
+    def nearest(self, entities: Int[np.ndarray, " b"], k: int) -> list[Few]:
+        """Return the k entities with the largest cosine to each, itself among them."""
+        return [Few(*row) for row in zip(*self._angles.best(self._angles.vectors[entities], k), strict=True)]
 
 
 def _sum_of(vectors: Vectors) -> str:
     return hashlib.sha256(np.ascontiguousarray(vectors).data).hexdigest()
 
 
-def _padded(vectors: Vectors) -> Vectors:
+def _padded(vectors: Vectors) -> Float[np.ndarray, "n padded"]:
     """Return vectors with a number more, 0, where they are of an odd length."""
     missing = -vectors.shape[1] % (2 * WIDTH)
     plain = np.ascontiguousarray(vectors, dtype=np.float32)
     return np.pad(plain, ((0, 0), (0, missing))) if missing else plain
-
-
-def _arrays_of(codes: Any) -> dict[str, np.ndarray]:
-    """Return the pairs that codes stand for, and the codes of all vectors."""
-    faiss = package("faiss", "an index of vectors")
-    pairs = faiss.vector_to_array(codes.pq.centroids).reshape(codes.pq.M, CENTRES, WIDTH)
-    return {"pairs": pairs, "codes": np.asarray(codes.plain_codes)}
 
 
 def _codes_of(arrays: dict[str, np.ndarray], vectors: Vectors) -> Any:
