@@ -30,6 +30,7 @@ FILE = re.compile(r"(?<=`)(?:tests/|benchmarks/|scripts/)?[a-z]\w*(?:/[\w*]*)*(?
 FLAG = re.compile(r"(?<![\w!<-])--[a-z][a-z0-9-]*")
 VERB = re.compile(r"procrustes (bench \w+|data get|\w+)")
 OF_OTHERS = {"--try", "--write", "--version", "--only", "--minutes"}  # of scripts, and of the command before any verb
+OF_OTHERS |= {"--install-completion"}  # of the shell
 OF_OTHERS |= {"--require-hashes", "--no-deps", "--no-build-isolation"}  # of pip
 
 

@@ -46,13 +46,12 @@ for start, block in zip(blocks[::2], blocks[1::2]):
 sys.exit(doctest.testfile(page, module_relative=False).failed)
 """
 # What is there before a page begins.
-BEFORE = {
-    "after-training.md": """
+TRAINED = """
 from procrustes_kge import learn, read_graph, recipe, save
 graph = read_graph("wordnet-mini")
 save(learn(graph, recipe("fast", graph, "cpu", dim=40, epochs=2)), "runs/wordnet-mini", graph)
 """
-}
+BEFORE = dict.fromkeys(("after-training.md", "cookbook.md", "tutorial.md"), TRAINED)
 
 
 def printed_by(page, blocks, folder):

@@ -135,7 +135,7 @@ def test_neighbours_and_analogies(procrustes, planted):
     found = json.loads(procrustes("analogy", RUN, "turn 4", "turn 6", "turn 9", "-k", "1", "--json"))
     assert (found["analogy"], found["answers"][0]["relation"]) == ("turn 4 is to turn 6 as turn 9 is to ?", "turn 2")
     left = procrustes("analogy", RUN, "turn 4", "turn 6", "turn 9", "--new", "-k", "1")
-    assert "left out: 1 known answer, turn 11 (--known shows them)" in left
+    assert "left out: 1 known answer, turn 11 (--known shows it)" in left
     written("three.tsv", "a\tb\tc", "turn 4\tturn 6\tturn 9")
     assert "turn 11" in procrustes("analogy", RUN, "--questions", "three.tsv", "-k", "1")
 

@@ -42,7 +42,10 @@ def test_answers_are_shown_as_a_table():
     answers = some()
     lines = repr(answers).splitlines()
     assert len(lines) == 5
-    assert lines[0].split() == answers.columns
+    assert lines[0].split() == [name for name in answers.columns if name not in ("probability", "via")]
+    assert repr(answers.kind(1, "a", "r", "b", 1, "b", "b", 0.5)).count("b") > 1
+    (line, _) = repr(Answers(Prediction, [Prediction(7, "a", "r", "b", 1, "b", "b", 0.5)])).splitlines()
+    assert line.split() == ["head", "relation", "tail", "rank", "answer", "score"]
     assert answers._repr_html_().count("<tr>") == 5
     refused = predict(planted_model()[0], questions=[(4, 1, None), ("no", 2, None)], k=1)
     assert repr(refused).endswith("1 question refused")

@@ -13,7 +13,7 @@ from procrustes_kge.errors import InputError, printable
 from procrustes_kge.explore.questions import Answer, Found, Questions
 from procrustes_kge.explore.writing import TEXT, format_of, write_answers
 from procrustes_kge.graphs.vocabulary import Vocabulary
-from procrustes_kge.words import counted, shortened
+from procrustes_kge.words import counted
 
 SOME_REFUSED = 1  # exit code
 LEFT_OUT = 3  # known answers that a line names
@@ -127,8 +127,9 @@ def prediction_lines(shows_relation: bool = False) -> Callable[[Found, bool], It
             parts += [f"({row.known})"] if row.known else []
             yield f"{row.rank:>3}  {'   '.join(parts)}"
         if found.left_out:
-            names = shortened(list(map(printable, found.left_out)), LEFT_OUT)
-            yield f"left out: {counted(len(found.left_out), 'known answer')}, {names} (--known shows them)"
+            names = list(map(printable, found.left_out[:LEFT_OUT])) + ["…"] * (len(found.left_out) > LEFT_OUT)
+            known, them = counted(len(found.left_out), "known answer"), "it" if len(found.left_out) == 1 else "them"
+            yield f"left out: {known}, {', '.join(names)} (--known shows {them})"
         elif not found.rows:
             yield "there are no answers"
 

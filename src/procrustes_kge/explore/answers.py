@@ -145,7 +145,15 @@ class Answers(Sequence[Row], Generic[Row]):
         return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
     def _cells(self) -> list[list[str]]:
-        return [self.columns, *([_text(value) for value in record.values()] for record in self.records())]
+        """Return the cells of a table for people: without what is the same in all rows, or says nothing."""
+        shown = [name for name in self.columns if self._says_something(name)]
+        return [shown, *([_text(getattr(row, name)) for name in shown] for row in self.rows)]
+
+    def _says_something(self, name: str) -> bool:
+        values = [getattr(row, name) for row in self.rows]
+        if name == "label":
+            return values != [getattr(row, "answer", None) for row in self.rows]
+        return len(set(values)) > 1 if name == "question" else any(value is not None for value in values)
 
     def _left(self) -> list[str]:
         return [f"{counted(len(self.refused), 'question')} refused"] if self.refused else []
