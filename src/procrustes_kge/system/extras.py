@@ -14,6 +14,7 @@ EXTRAS = {
     "codecarbon": "co2",
     "pycountry": "co2",
     "optuna": "tune",
+    "faiss": "index",
 }
 
 
