@@ -199,3 +199,25 @@ def test_a_search_that_was_killed_goes_on_from_what_it_kept(planted, procrustes)
             break
     assert Path("again.tsv").read_bytes() == Path("whole.tsv").read_bytes()
     assert load_run("runs/planted").graph is not None
+
+
+def test_predict_and_neighbours_take_an_index(planted, procrustes):
+    pytest.importorskip("faiss", reason="the extra `index` is not installed")
+    for question in (
+        ["predict", "runs/planted", "-H", "turn 4", "-r", "turn 2"],
+        ["neighbours", "runs/planted", "turn 4"],
+    ):
+        exact, quick = (procrustes(*question, "-k", "3", flag) for flag in ("--exact", "--index"))
+        assert [line.split()[:2] for line in quick.splitlines()] == [line.split()[:2] for line in exact.splitlines()]
+    assert Path("runs/planted.index/products/codes.safetensors").is_file()
+
+
+@pytest.mark.filterwarnings("default")
+def test_an_index_that_was_damaged_is_told_on_the_command_line(planted, procrustes, capsys):
+    pytest.importorskip("faiss", reason="the extra `index` is not installed")
+    question = ["predict", "runs/planted", "-H", "turn 4", "-r", "turn 2", "--index"]
+    procrustes(*question)
+    Path("runs/planted.index/products/codes.safetensors").write_bytes(b"nothing")
+    assert ended(*question) == 0
+    assert "planted.index/products: damaged (codes.safetensors has 7 bytes" in capsys.readouterr().err
+    procrustes(*question)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from procrustes_kge.cli.printing import print_json, print_notes
+from procrustes_kge.cli.printing import print_json, print_notes, warnings_as_notes
 from procrustes_kge.errors import InputError, printable
 from procrustes_kge.explore.questions import Answer, Found, Questions
 from procrustes_kge.explore.writing import TEXT, format_of, write_answers
@@ -31,6 +31,11 @@ Out = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that was not written so.")]
 Format = Annotated[
     Literal["table", "json", "csv", "tsv"], typer.Option("--format", metavar="FORMAT", help="table, json, csv or tsv.")
+]
+
+Approximate = Annotated[
+    bool | None,
+    typer.Option("--index/--exact", help="Find the best by an index, or compare all.", show_default="by size"),
 ]
 
 
@@ -60,8 +65,19 @@ class Output:
         as_object: Callable[[Found], dict[str, Any]],
     ) -> None:
         """Answer questions, and print or write the answers; what could not be answered is told, and the exit code 1."""
+        with warnings_as_notes():
+            self._show(kind, questions, questions.stream(answer), lines, as_object)
+        self._told(questions)
+
+    def _show(
+        self,
+        kind: type,
+        questions: Questions,
+        found: Iterator[Found],
+        lines: Callable[[Found, bool], Iterable[str]],
+        as_object: Callable[[Found], dict[str, Any]],
+    ) -> None:
         many = bool(questions.where)
-        found = questions.stream(answer)
         if self.out is not None:
             rows = Counted(row for each in found for row in each.rows)
             write_answers(self.out, kind, rows, self.force)
@@ -76,7 +92,6 @@ class Output:
         else:
             for each in found:
                 print("\n".join(lines(each, many)))
-        self._told(questions)
 
     def _told(self, questions: Questions) -> None:
         if self.format != "json" or self.out is not None or questions.where:

@@ -6,7 +6,7 @@ import typer
 
 from procrustes_kge.cli import completing
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
-from procrustes_kge.cli.asking import Count, Force, Format, Many, Out, Output, as_objects, neighbour_lines
+from procrustes_kge.cli.asking import Approximate, Count, Force, Format, Many, Out, Output, as_objects, neighbour_lines
 from procrustes_kge.errors import InputError
 from procrustes_kge.explore.answers import Neighbour
 from procrustes_kge.explore.asked import ask
@@ -27,6 +27,7 @@ def neighbours(
     out: Out = None,
     force: Force = False,
     format: Format = "table",
+    index: Approximate = None,
     as_json: Json = False,
 ) -> None:
     """List the entities whose vectors are most similar to that of an entity, by the cosine of their angle.
@@ -42,7 +43,7 @@ def neighbours(
     output = Output.of(format, as_json, out, force)
     if questions is None and entity is None:
         raise InputError("no entity is given; name the one whose neighbours are asked for, or give --questions FILE")
-    asked = ask(run)
+    asked = ask(run, index=index)
     many = Questions.of(questions, (entity,), lambda row: entity_of_row(asked, row), ("entity",))
     output.show(
         Neighbour,

@@ -6,7 +6,18 @@ import typer
 
 from procrustes_kge.cli import completing
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
-from procrustes_kge.cli.asking import Count, Force, Format, Many, Out, Output, as_objects, named, prediction_lines
+from procrustes_kge.cli.asking import (
+    Approximate,
+    Count,
+    Force,
+    Format,
+    Many,
+    Out,
+    Output,
+    as_objects,
+    named,
+    prediction_lines,
+)
 from procrustes_kge.errors import InputError
 from procrustes_kge.explore.answers import Prediction
 from procrustes_kge.explore.asked import Asked, ask
@@ -44,6 +55,7 @@ def predict(
     out: Out = None,
     force: Force = False,
     format: Format = "table",
+    index: Approximate = None,
     as_json: Json = False,
 ) -> None:
     """Answer (head, relation, ?), (?, relation, tail) or (head, ?, tail), best answer first.
@@ -66,7 +78,7 @@ def predict(
     steps = relation[0] if relation and len(relation) == 1 else relation
     if questions is None:
         _check_given({"--head": head, "--relation": steps, "--tail": tail})
-    asked = ask(run)
+    asked = ask(run, index=index)
     many = Questions.of(questions, (head, steps, tail), lambda row: triple_of_row(asked, row))
 
     def as_object(found: Found) -> dict[str, Any]:

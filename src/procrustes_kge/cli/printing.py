@@ -2,7 +2,9 @@
 
 import json
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -16,3 +18,15 @@ def print_notes(notes: Iterable[str]) -> None:
     """Print notes for people, apart from what programs read."""
     for note in notes:
         print(f"note: {note}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_notes() -> Iterator[None]:
+    """Show each warning as a line of its own, without file names and line numbers."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        print(f"note: {message}", file=sys.stderr, flush=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

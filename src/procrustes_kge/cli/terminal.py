@@ -1,7 +1,6 @@
 """What a person sees in the terminal while the command works."""
 
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -21,7 +20,7 @@ from rich.progress import (
 from rich.text import Text
 
 from procrustes_kge.cli.clock import elapsed
-from procrustes_kge.cli.printing import print_json as print_json
+from procrustes_kge.cli.printing import print_json as print_json, warnings_as_notes as warnings_as_notes
 from procrustes_kge.errors import InputError
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.reading import read_graph
@@ -191,15 +190,3 @@ class TerminalWatcher(Watcher):
         if evaluation.ranked < evaluation.triples:
             triples = f"{evaluation.ranked:,} of {triples}, drawn at random"
         self.say(f"{split:<6} {evaluation}   {triples}")
-
-
-@contextmanager
-def warnings_as_notes() -> Iterator[None]:
-    """Show each warning as a line of its own, without file names and line numbers."""
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        print(f"note: {message}", file=sys.stderr, flush=True)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        yield

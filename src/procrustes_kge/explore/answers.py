@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import Any, Generic, TypeVar
 
+from procrustes_kge.errors import InputError
 from procrustes_kge.system.extras import package
 from procrustes_kge.words import counted
 
@@ -128,7 +129,11 @@ class Answers(Sequence[Row], Generic[Row]):
 
     def to_pandas(self) -> Any:
         """Return a frame of pandas."""
-        return package("pandas", "a frame of pandas").DataFrame(self._by_column(), columns=self.columns)
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("a frame of pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self._by_column(), columns=self.columns)
 
     def to_polars(self) -> Any:
         """Return a frame of polars, with the same types of columns whatever the rows hold."""
@@ -146,8 +151,8 @@ class Answers(Sequence[Row], Generic[Row]):
 
     def _cells(self) -> list[list[str]]:
         """Return the cells of a table for people: without what is the same in all rows, or says nothing."""
-        told: list[str] = [name for name in self.columns if self._says_something(name)]
-        return [told, *([_text(getattr(row, name)) for name in told] for row in self.rows)]
+        shown: list[str] = [name for name in self.columns if self._says_something(name)]
+        return [shown, *([_text(getattr(row, name)) for name in shown] for row in self.rows)]
 
     def _says_something(self, name: str) -> bool:
         values = [getattr(row, name) for row in self.rows]

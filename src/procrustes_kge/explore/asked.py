@@ -7,7 +7,7 @@ here loads PyTorch before a model needs it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Ids = Int[np.ndarray, " b"]  # of entities, or of directions: r asks for tails, r + R for heads
 Scores = Float[np.ndarray, "b n"]
 SCORES_AT_ONCE = 2**23  # 32 MB of float32
+LARGEST_EXACT = 1_000_000  # entities that are all compared with a query
 SAMPLE = 128  # held-out triples by which scores are made comparable
 STEPS = 30  # of the search for their temperature, which ends far earlier
 
@@ -52,6 +53,9 @@ class Asked:
     kind: str  # of model
     calibration: Calibration | None = None
     source: Any = None  # the run folder, where it is one
+    searcher: Any = (
+        None  # `index.Searcher`, which finds the best by an index, where all entities are too many to compare
+    )
 
     def __repr__(self) -> str:
         return f"Asked({self.kind})"
@@ -82,6 +86,12 @@ class Asked:
             return [None] * len(scores)
         found: list[float | None] = self.calibration.probability(scores, np.asarray(directions)).tolist()
         return found
+
+    @cached_property
+    def inverse_lengths(self) -> Float[np.ndarray, " n"]:
+        """1 / ‖x‖ of every entity, 0 where it has no length."""
+        lengths = np.linalg.norm(self.scorer.vectors(), axis=1)
+        return np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
     @cached_property
     def temperature(self) -> float:
@@ -120,14 +130,27 @@ def _temperature(scores: Float[np.ndarray, "b n"], own: Float[np.ndarray, " b"])
     return 1.0 / inverse
 
 
-def ask(source: Any, graph: Graph | None = None) -> Asked:
+def ask(source: Any, graph: Graph | None = None, index: bool | None = None) -> Asked:
     """Prepare a run folder, a run or a model for questions; without a graph, a model knows no known answers.
 
     Whoever asks once need not call this: `predict`, `score`, `neighbours` and `analogy` do. A run folder is answered
     from its files by numpy alone where its model allows that, which starts in a fraction of the time.
+    With more than a million entities, or with `index`, the best are found by an index, which may miss one in a hundred;
+    with `index=False`, all are compared.
     """
-    if isinstance(source, Asked):
+    if isinstance(source, Asked) and index is None:
         return source
+    asked = source if isinstance(source, Asked) else _asked(source, graph)
+    products = index or (len(asked.entities) > LARGEST_EXACT and getattr(asked.scorer, "table", None) is not None)
+    if index is False or not products:
+        return replace(asked, searcher=None)
+    from procrustes_kge.explore.index import Searcher
+
+    run = Path(asked.source) if isinstance(asked.source, str | Path) else None
+    return replace(asked, searcher=Searcher(asked.scorer, 2 * len(asked.relations), run))
+
+
+def _asked(source: Any, graph: Graph | None) -> Asked:
     if isinstance(source, str | Path):
         from procrustes_kge.explore.fast import mapped_asked
 

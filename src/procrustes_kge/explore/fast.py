@@ -100,10 +100,15 @@ class Moved:
         compare: Callable[[Rows, Table], Float[np.ndarray, "b n"]],
     ) -> None:
         self.entities, self.relations, self._query, self._compare = entities, relations, query, compare
+        self.table = entities if compare is _products else None  # what scores are products with
+
+    def query(self, entities: Int[np.ndarray, " b"], directions: Int[np.ndarray, " b"]) -> Rows:
+        """Return what entities are compared with."""
+        return self._query(self.entities[entities], self.relations[directions])
 
     def scores(self, entities: Int[np.ndarray, " b"], directions: Int[np.ndarray, " b"]) -> Float[np.ndarray, "b n"]:
         """Return how well each entity answers each query."""
-        return self._compare(self._query(self.entities[entities], self.relations[directions]), self.entities)
+        return self._compare(self.query(entities, directions), self.entities)
 
     def vectors(self) -> Table:
         """Return the vectors of all entities."""

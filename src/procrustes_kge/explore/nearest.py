@@ -39,22 +39,28 @@ def entity_of_row(asked: Asked, row: Sequence[Any]) -> int:
 
 def nearest(asked: Asked, entities: Iterable[Numbered], k: int) -> Iterator[Found]:
     """Yield the neighbours of each entity in turn."""
-    vectors = asked.scorer.vectors()
-    lengths = np.linalg.norm(vectors, axis=1)
-    inverse = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     for some in asked_in_turn(entities, asked.per_block):
         rows = np.array([each.asks for each in some])
-        # Not by products of vectors made unit: that would copy the table.
-        similar = (vectors[rows] * inverse[rows, None]) @ vectors.T
-        similar *= inverse
-        for (number, entity), found in zip(some, similar, strict=True):
-            best = [each for each in highest(found, k + 1).tolist() if each != entity][:k]
+        for (number, entity), found in zip(some, _similar(asked, rows, k), strict=True):
+            first = highest(found, k + 1) if isinstance(found, np.ndarray) else found.highest(k + 1)
+            best = [each for each in first.tolist() if each != entity][:k]
             ranked = enumerate(best, start=1)
             yield Found(
                 number,
                 asked.entities[entity],
                 [_row(asked, number, entity, rank, each, found[each]) for rank, each in ranked],
             )
+
+
+def _similar(asked: Asked, rows: np.ndarray, k: int) -> Iterable[Any]:
+    """Return the similarities of all entities to each of some, or of those that an index finds."""
+    if asked.searcher is not None:
+        return asked.searcher.nearest(rows, k + 1)
+    vectors, inverse = asked.scorer.vectors(), asked.inverse_lengths
+    # Not by products of vectors made unit: that would copy the table.
+    similar = (vectors[rows] * inverse[rows, None]) @ vectors.T
+    similar *= inverse
+    return similar
 
 
 def _row(asked: Asked, number: int, entity: int, rank: int, answer: int, similarity: Any) -> Neighbour:

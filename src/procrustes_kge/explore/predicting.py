@@ -106,7 +106,7 @@ def predictions(asked: Asked, questions: Iterable[Numbered], k: int, known: bool
         if len(some) > MANY:
             asked.facts.prepare()
         plain = [each.asks for each in some if each.asks.path is not None and len(each.asks.path) == 1]
-        scores = iter(_plain_scores(asked, plain))
+        scores = iter(_plain_scores(asked, plain, k))
         for number, triple in some:
             if triple.path is None:
                 found, remark = _relations(asked, triple), ""
@@ -120,19 +120,23 @@ def predictions(asked: Asked, questions: Iterable[Numbered], k: int, known: bool
             yield Found(number, spelled(asked, triple), rows, left_out, [remark] if remark else [])
 
 
-def _plain_scores(asked: Asked, triples: Sequence[Triple]) -> np.ndarray:
+def _plain_scores(asked: Asked, triples: Sequence[Triple], k: int) -> Iterable[Any]:
+    """Return the scores of all entities for each question, or of the best that an index finds."""
     if not triples:
-        return np.empty((0, len(asked.entities)))
+        return []
     queries = [query_of(asked, triple) for triple in triples]
     entities, directions = np.array([entity for entity, _ in queries]), np.array([path[0] for _, path in queries])
-    return asked.scorer.scores(entities, directions)
+    if asked.searcher is None:
+        return asked.scorer.scores(entities, directions)
+    held = max(len(asked.facts.answers(entity, path[0])) for entity, path in queries)
+    return asked.searcher.answers(entities, directions, k + held + 1)  # the entity itself may be left out too
 
 
 @dataclass(frozen=True)
 class Scored:
     """The scores of all possible answers to a question, and what is known of them."""
 
-    scores: np.ndarray
+    scores: Any  # of all, or of the few that an index found
     held: dict[int, str]  # answers that the graph holds, each with its split
     itself: tuple[int, ...] = ()  # what is left out though nothing holds it: the entity that is asked about
     probabilities: Callable[[list[int]], list[float | None]] = lambda answers: [None] * len(answers)
@@ -140,7 +144,7 @@ class Scored:
     via: Callable[[int], str | None] = lambda answer: None
 
 
-def _entities(asked: Asked, triple: Triple, scores: np.ndarray) -> Scored:
+def _entities(asked: Asked, triple: Triple, scores: Any) -> Scored:
     """Return the answers to a question with one relation."""
     entity, (direction,) = query_of(asked, triple)
     itself = () if asked.facts.may_answer_itself(entity, direction) else (entity,)
@@ -178,7 +182,9 @@ def _relations(asked: Asked, triple: Triple) -> Scored:
 def _listed(asked: Asked, number: int, triple: Triple, found: Scored, k: int, known: bool) -> list[Prediction]:
     """Return the k best answers by their scores; what is held already is marked, or left out."""
     left_out = set(found.itself) - found.held.keys() if known else {*found.itself, *found.held}
-    best = [each for each in highest(found.scores, k + len(left_out)).tolist() if each not in left_out][:k]
+    count, few = k + len(left_out), not isinstance(found.scores, np.ndarray)
+    first = found.scores.highest(count) if few else highest(found.scores, count)
+    best = [each for each in first.tolist() if each not in left_out][:k]
     names = asked.relations if triple.path is None else asked.entities
     given = {
         "head": "" if triple.head is None else asked.entities[triple.head],

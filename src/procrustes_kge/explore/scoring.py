@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from procrustes_kge.errors import InputError
 from procrustes_kge.explore.asked import Asked, Ids, Scores
+from procrustes_kge.explore.products import products_of
 from procrustes_kge.graphs.facts import Facts
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.calibration import Calibration
@@ -35,6 +36,19 @@ class ModelScorer:
             points = self.model.query(self._encoded, *asked)
             scores: np.ndarray = self.model.scores(self._encoded, points).float().cpu().numpy()
             return scores
+
+    @cached_property
+    def table(self) -> np.ndarray | None:
+        """What scores are products with, where they are products."""
+        found = products_of(self.model, self._encoded)
+        return None if found is None or found.biases is not None else found.table.float().cpu().numpy()
+
+    def query(self, entities: Ids, directions: Ids) -> np.ndarray:
+        """Return the points that entities are compared with."""
+        asked = (torch.from_numpy(np.ascontiguousarray(ids, dtype=np.int64)) for ids in (entities, directions))
+        with torch.no_grad(), exact_products():
+            points: np.ndarray = self.model.query(self._encoded, *asked).float().cpu().numpy()
+            return points
 
     def vectors(self) -> Float[np.ndarray, "n d"]:
         """Return the vectors of all entities."""

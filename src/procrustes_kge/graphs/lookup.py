@@ -32,8 +32,9 @@ def plain(text: str) -> str:
     >>> plain(" <http://e.org/Zoe\u0308> ") == "http://e.org/Zo\xeb"
     True
     """
-    text = _normal("NFC", text.strip())
-    return text[1:-1] if re.fullmatch("<.+>", text, re.DOTALL) else text
+    text = text.strip()
+    text = text if text.isascii() else _normal("NFC", text)
+    return text[1:-1] if len(text) > 2 and text[0] == "<" and text[-1] == ">" else text
 
 
 def _normal(form: Literal["NFC", "NFKD"], text: str) -> str:

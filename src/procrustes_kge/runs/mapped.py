@@ -28,7 +28,7 @@ from procrustes_kge.system.files import names_in, parsed_json
 from procrustes_kge.system.sealed import DamagedError, Entry, Sealed, open_plain
 
 FORMATS = (5, 6)  # in 5, no relation had rotations of its own for the way back
-DTYPES = {"F32": np.float32, "I64": np.int64}
+DTYPES = {"F32": np.float32, "I64": np.int64, "U8": np.uint8}
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -58,12 +58,12 @@ def mapped_run(folder: Path) -> Mapped | None:
 
 
 def _mapped(sealed: Sealed) -> Mapped:
-    model = _File(sealed, "model.safetensors")  # summed in a thread of its own, while the rest is read
+    model = MappedFile(sealed, "model.safetensors")  # summed in a thread of its own, while the rest is read
     about = parsed_json(sealed.read("settings.json"), "settings.json")
     entities, relations = (_names(sealed, *each) for each in (("entities", "entity"), ("relations", "relation")))
     splits: dict[str, np.ndarray] = {}
     if "triples.safetensors" in sealed:
-        file = _File(sealed, "triples.safetensors")
+        file = MappedFile(sealed, "triples.safetensors")
         splits = file.arrays()
         file.check()
         _check_triples(splits, len(entities), len(relations))
@@ -102,7 +102,7 @@ def _check_triples(splits: Mapping[str, np.ndarray], entities: int, relations: i
             raise DamagedError("triples of ids that have no name")
 
 
-class _File:
+class MappedFile:
     """A file of tensors in memory, as the system maps it; it is compared with the manifest by `check`."""
 
     def __init__(self, sealed: Sealed, name: str) -> None:

@@ -17,6 +17,7 @@ EXTRAS = {
     "pykeen": "exchange",
     "matplotlib": "plots",
     "matplotlib.figure": "plots",
+    "faiss": "index",
 }
 
 
