@@ -60,7 +60,9 @@ def test_history_and_undo(told, procrustes, run):
     told("update", run, "--remove", written("e0\tnext\te1\n", "wrong.tsv"), "--epochs", "1", "--device", "cpu")
     first, second = procrustes("update", run, "--history").splitlines()
     assert re.fullmatch(r" +1  \S+   2 triples added, 1 new entity   from new\.tsv \(sha256 \w{12}…\)", first)
-    assert re.fullmatch(r" +2  \S+   1 triple removed, 1 epoch of training   from wrong\.tsv \(sha256 \w{12}…\)", second)
+    assert re.fullmatch(
+        r" +2  \S+   1 triple removed, 1 epoch of training   from wrong\.tsv \(sha256 \w{12}…\)", second
+    )
     told_back = procrustes("update", run, "--undo")
     assert re.fullmatch(r"undone change 2 of \S+: runs/ring is what it was, bit for bit\n", told_back)
     assert json.loads(procrustes("update", run, "--undo", "--json"))["changes"] == []

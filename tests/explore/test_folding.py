@@ -80,7 +80,10 @@ def test_the_order_of_triples_says_nothing():
 
 def test_noisy_neighbours_are_averaged_on_the_sphere():
     model, graph = planted_model()
-    noisy = replace(model, vectors=model.vectors + 0.1 * torch.randn(model.vectors.shape, generator=torch.Generator().manual_seed(1)))
+    noisy = replace(
+        model,
+        vectors=model.vectors + 0.1 * torch.randn(model.vectors.shape, generator=torch.Generator().manual_seed(1)),
+    )
     noisy = replace(noisy, vectors=noisy.vectors / noisy.vectors.norm(dim=-1, keepdim=True))
     entity = 5
     found = folded(noisy, graph, [entity]).vectors[entity]
@@ -141,7 +144,11 @@ def contrasted(**changes):
     return contrast(graph, settings), graph, settings
 
 
-WAYS = [{}, {"crowd": 0.5, "regulariser_power": 3.0, "label_smoothing": 0.1}, {"relation_weight": 1.0, "translate": False}]
+WAYS = [
+    {},
+    {"crowd": 0.5, "regulariser_power": 3.0, "label_smoothing": 0.1},
+    {"relation_weight": 1.0, "translate": False},
+]
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: ", ".join(way) or "usual")
@@ -217,7 +224,9 @@ def test_every_baseline_with_a_table_takes_in_an_entity(name):
     table = scorer_of(model, None).table
     movers, fresh = torch.tensor([7]), torch.zeros(len(graph.entities), dtype=torch.bool)
     fresh[7] = True
-    empty = type(model)(*(getattr(model, field) for field in ("name", "options", "entities", "relations")), model.to("cpu").module)
+    empty = type(model)(
+        *(getattr(model, field) for field in ("name", "options", "entities", "relations")), model.to("cpu").module
+    )
     empty.module.entities.data[7] = 0
     found = fold(empty, graph, movers, fresh, NOTHING, small_settings(name))
     assert isinstance(found, TrainedBaseline)

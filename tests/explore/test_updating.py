@@ -33,15 +33,15 @@ def without(graph, entity):
     left = everything[~theirs]
     rows = torch.stack([place[left[:, 0]], left[:, 1], place[left[:, 2]]], dim=1)
     vocabulary = type(graph.entities)(names, "entity")
-    return replace(graph, entities=vocabulary, train=rows, valid=rows[:0], test=rows[:0]), named(graph, everything[theirs])
+    return replace(graph, entities=vocabulary, train=rows, valid=rows[:0], test=rows[:0]), named(
+        graph, everything[theirs]
+    )
 
 
 def test_an_entity_that_was_left_out_is_added_where_it_was_planted():
     model, graph = planted_model()
     rest, theirs = without(graph, 25)
-    small_model = replace(
-        model, entities=rest.entities, vectors=model.vectors[torch.arange(len(graph.entities)) != 25]
-    )
+    small_model = replace(model, entities=rest.entities, vectors=model.vectors[torch.arange(len(graph.entities)) != 25])
     found = add(small_model, theirs, graph=rest)
     assert found.new == (graph.entities[25],)
     assert torch.allclose(found.model.vectors[-1], model.vectors[25], atol=1e-6)
@@ -83,11 +83,16 @@ def every_kind(name):
     if name == "inverses":
         settings = small("all, with inverses", epochs=20)
         return contrast(graph, settings), graph, settings
+    if name == "in groups":
+        settings = replace(CONTRAST, groups=2)
+        return contrast(graph, settings), graph, settings
     settings = small_settings(name, epochs=5)
     return train(graph, settings), graph, settings
 
 
-@pytest.mark.parametrize("kind", ["fit", "contrast", "inverses", "complex", "rotate", "transe", "distmult", "conve"])
+@pytest.mark.parametrize(
+    "kind", ["fit", "contrast", "in groups", "inverses", "complex", "rotate", "transe", "distmult", "conve"]
+)
 def test_every_kind_of_model_takes_in_an_entity_and_a_few_epochs(kind, tmp_path):
     model, graph, settings = every_kind(kind)
     triples = [("new", *rest) for _, *rest in named(graph, graph.train[:3])]
@@ -106,7 +111,7 @@ def test_every_kind_of_model_takes_in_an_entity_and_a_few_epochs(kind, tmp_path)
         assert same(load_run(tmp_path / "run").model, run.model)
 
 
-@pytest.mark.parametrize("kind", ["fit", "contrast", "inverses"])
+@pytest.mark.parametrize("kind", ["fit", "contrast", "in groups", "inverses"])
 def test_our_own_models_take_in_a_relation(kind):
     model, graph, settings = every_kind(kind)
     first = graph.relations[0]
@@ -142,7 +147,11 @@ def test_paths_lead_along_the_new_triples_too():
     assert isinstance(found.model, WithPaths)
     assert found.model.train.equal(found.graph.train)
     assert len(found.model.worth) == 2 * len(found.graph.relations)
-    places = [each for each in range(2 * len(found.graph.relations)) if each % len(found.graph.relations) < len(graph.relations)]
+    places = [
+        each
+        for each in range(2 * len(found.graph.relations))
+        if each % len(found.graph.relations) < len(graph.relations)
+    ]
     assert found.model.worth[places].equal(weighed.worth)
     assert evaluate(found.model, found.graph).mrr > 0.5 * evaluate(weighed, graph).mrr
 
