@@ -83,11 +83,16 @@ def every_kind(name):
     if name == "inverses":
         settings = small("all, with inverses", epochs=20)
         return contrast(graph, settings), graph, settings
+    if name == "in groups":
+        settings = replace(CONTRAST, groups=2)
+        return contrast(graph, settings), graph, settings
     settings = small_settings(name, epochs=5)
     return train(graph, settings), graph, settings
 
 
-@pytest.mark.parametrize("kind", ["fit", "contrast", "inverses", "complex", "rotate", "transe", "distmult", "conve"])
+@pytest.mark.parametrize(
+    "kind", ["fit", "contrast", "in groups", "inverses", "complex", "rotate", "transe", "distmult", "conve"]
+)
 def test_every_kind_of_model_takes_in_an_entity_and_a_few_epochs(kind, tmp_path):
     model, graph, settings = every_kind(kind)
     triples = [("new", *rest) for _, *rest in named(graph, graph.train[:3])]
@@ -106,7 +111,7 @@ def test_every_kind_of_model_takes_in_an_entity_and_a_few_epochs(kind, tmp_path)
         assert same(load_run(tmp_path / "run").model, run.model)
 
 
-@pytest.mark.parametrize("kind", ["fit", "contrast", "inverses"])
+@pytest.mark.parametrize("kind", ["fit", "contrast", "in groups", "inverses"])
 def test_our_own_models_take_in_a_relation(kind):
     model, graph, settings = every_kind(kind)
     first = graph.relations[0]

@@ -24,6 +24,9 @@ from procrustes_kge.models.baselines.neighbours import GraphNetwork
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.with_paths import Embedding
+from procrustes_kge.system.precision import exact_products
+from procrustes_kge.training.contrastive import joined, parts_of
+from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.recipes import Settings
 
 ROUNDS = 2  # of entities, then relations, where some of both are new
@@ -44,11 +47,15 @@ def fold(
     ends = torch.zeros_like(fresh)
     ends[graph.train[:, [0, 2]].flatten()] = True
     movers = movers[ends[movers]]
-    device = model.table.device
-    with torch.no_grad():
+    movers, fresh, relations = (each.to(model.table.device) for each in (movers, fresh, relations))
+    with torch.no_grad(), exact_products():
         if isinstance(model, Procrustes) and is_unit(model, ~fresh):
-            return _folded_unit(model, graph, movers.to(device), fresh.to(device), relations.to(device), settings)
-        return _folded_free(model, graph, movers.to(device), fresh.to(device), relations.to(device), settings)
+            return _folded_unit(model, graph, movers, fresh, relations, settings)
+        if isinstance(model, Procrustes) and isinstance(settings, ContrastSettings) and settings.groups > 1:
+            # Each group was trained with a softmax of its own, of which it is the solution.
+            groups = parts_of(model, settings.groups)
+            return joined([_folded_free(each, graph, movers, fresh, relations, settings) for each in groups])
+        return _folded_free(model, graph, movers, fresh, relations, settings)
 
 
 def is_unit(model: Procrustes, known: Bool[Tensor, " entities"]) -> bool:
