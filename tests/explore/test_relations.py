@@ -201,6 +201,16 @@ def test_one_relation_and_three_entities_are_enough():
     found = relation_properties(learn(graph, settings), graph)
     assert [len(found.by_kind[kind]) for kind in ("symmetric", "inverse", "duplicate", "composed")] == [1, 0, 0, 0]
     assert found.by_kind["hierarchical"][0].in_train == 1
+    assert not any(found.found(kind) for kind in KINDS)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_completion_makes_symmetric_has_no_star(seed):
+    # Relations of five triples, in segments of ten: half of each rotation is that of every other one.
+    graph = random_graph(60, 12, 60, seed)
+    found = relation_properties(learn(graph, replace(FIT, epochs=20, seed=seed)), graph)
+    assert not any(found.found(kind) for kind in KINDS)
+    assert any("arbitrary" in note for note in found.notes)
 
 
 def test_many_relations_are_read_in_part_and_that_is_said(monkeypatch):

@@ -22,6 +22,9 @@ from procrustes_kge.explore.relation_maps import relation_maps
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.predictor import Answering
+from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.models.with_paths import WithPaths
+from procrustes_kge.words import counted
 
 KINDS = {
     "symmetric": "it leads back the way it came",
@@ -94,6 +97,17 @@ class _Reader:
         self.alike = self.maps.alike()
         self.random = relation_chance.of_random_rotations(model, seed) or {}
         self.pairs = relation_chance.of_other_pairs(self.maps, self.alike)
+        self.free = self._free()
+
+    def _free(self) -> set[int]:
+        """Return the relations with fewer heads or tails than a segment has numbers.
+
+        Their triples leave rotations free in some directions, where Q is completed alike for all, and symmetrically.
+        """
+        if self.checks is None or not isinstance(self.model, Procrustes | WithPaths):
+            return set()
+        width = self.maps.matrices.shape[-1]
+        return {r for r in self.rows.tolist() if min(self.checks.ends(r)) < width}
 
     def read(self) -> RelationProperties:
         """Return all properties."""
@@ -203,8 +217,9 @@ class _Reader:
                 asked, steps = directions[1], (asked + len(self.names) * (kind == "inverse"),)
             shares = [self.checks.share(asked, steps, exchanged) for exchanged in (False, True)]
         in_train, exchanged = shares or (None, None)
-        deviations, found = chance.deviations(score), chance.exceeded(score, tried)
-        return Property(kind, names, score, chance.centre, deviations, found, in_train, exchanged)
+        settled = kind == "hierarchical" or not self.free & {each % len(self.names) for each in directions}
+        found = settled and chance.exceeded(score, tried)
+        return Property(kind, names, score, chance.centre, chance.deviations(score), found, in_train, exchanged)
 
     def _name(self, direction: int) -> str:
         backwards, relation = divmod(direction, len(self.names))
@@ -233,6 +248,9 @@ class _Reader:
             yield "relations of this model only scale numbers: whether steps come in one order or the other is not seen"
         if self.all_maps.rotates_only:
             yield "relations of this model only rotate, which keeps everything at its level: hierarchies are not seen"
+        if self.free:
+            few = f"{counted(len(self.free), 'relation')} with fewer heads or tails than a segment has numbers"
+            yield f"of {few} the rotations are in part arbitrary, so that no star stands beside them"
         if self.checks is None:
             yield "saved without its triples, so nothing is compared with them"
 
