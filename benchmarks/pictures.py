@@ -7,10 +7,12 @@ python benchmarks/pictures.py    write docs/pictures/*.svg
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import mean
 from xml.sax.saxutils import escape
 
 import torch
@@ -18,6 +20,7 @@ import torch
 import result_files
 from procrustes_kge.bench.paper import DATASETS
 from procrustes_kge.bench.table import read_line, table_rows
+from procrustes_kge.figures.reliability import Ink, reliability_diagram
 from procrustes_kge.linalg import nearest_orthogonal
 from procrustes_kge.models.ranking import figure
 from procrustes_kge.training.recipes import OWN
@@ -237,7 +240,44 @@ def _on_circle(angles: Sequence[float]) -> torch.Tensor:
     return torch.stack([turns.cos(), turns.sin()], dim=1)
 
 
+def reliability(colours: Colours) -> str:
+    """Return how far probabilities are to be trusted, on three graphs."""
+    names = {"wordnet-mini": "wordnet-mini", **DATASETS}
+    found = {
+        title: json.loads((result_files.RESULTS / f"calibration-{name}.json").read_text(encoding="utf-8"))
+        for name, title in names.items()
+    }
+    return reliability_diagram(found, Ink(colours.ours, colours.other, colours.text, colours.quiet, colours.grid))
+
+
+def evidence(colours: Colours) -> str:
+    """Return how many answers fall when their named evidence is taken away, and when random triples are."""
+    parts = [text(8, 20, "share of queries whose answer ranks lower after training again", colours.quiet)]
+    for place, (name, title) in enumerate(DATASETS.items()):
+        content = json.loads((result_files.RESULTS / f"evidence-{name}.json").read_text(encoding="utf-8"))
+        left, top, wide = 44 + 420 * place, 64, 250
+        parts.append(text(left, top - 14, title, colours.text, 15, more=BOLD))
+        rows = {
+            "named": (f"without the {content['taken']} named triples", colours.ours),
+            "random": (f"without {content['taken']} random triples of the same entities", colours.other),
+        }
+        for row, (which, (words, colour)) in enumerate(rows.items()):
+            shares = [each[which]["lower"] for each in content["results"]]
+            down = top + 62 * row
+            parts.append(text(left, down + 12, words, colours.text))
+            size = f'width="{wide * mean(shares):.1f}" height="22" fill="{colour}"'
+            parts.append(f'<rect x="{left}" y="{down + 20}" {size}/>')
+            parts.append(text(left + wide * max(shares) + 10, down + 36, figure(mean(shares)), colours.text, 14))
+            for share in shares:  # one seed each
+                parts.append(line(left + wide * share, down + 17, left + wide * share, down + 45, colours.text))
+    return picture(
+        860, 196, "Answers fall further without the evidence that is named than without random triples", parts
+    )
+
+
 DRAWN: dict[str, Callable[[Colours], str]] = {
+    "evidence": evidence,
+    "reliability": reliability,
     "accuracy-and-time": accuracy_and_time,
     "heads-onto-tails": heads_onto_tails,
 }

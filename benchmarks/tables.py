@@ -14,6 +14,8 @@ python benchmarks/tables.py verification        what checksums cost, for docs/af
 python benchmarks/tables.py checkpoints cpu     what a checkpoint costs, for docs/speed.md
 python benchmarks/tables.py steps               what the optimiser of the recipe `fast` is worth, for docs/maths.md
 python benchmarks/tables.py paths               what paths as evidence add, for docs/paths.md
+python benchmarks/tables.py probabilities       how far probabilities are to be trusted, for docs/probabilities.md
+python benchmarks/tables.py evidence            what taking evidence away does to answers, for docs/explaining.md
 python benchmarks/tables.py tried               what was tried with the baselines, for whoever tries more
 
 `python scripts/check_results.py` compares all but the last with the pages.
@@ -344,7 +346,37 @@ def paths_table() -> str:
     return "\n".join(lines)
 
 
+def probabilities_table() -> str:
+    """Return, in Markdown, the calibration error on test triples of each graph."""
+    lines = [
+        "| graph | recipe | validation triples | ten best answers | even odds | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for file in sorted(result_files.RESULTS.glob("calibration-*.json")):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        errors = " | ".join(figure(found[name]["error"]) for name in ("answers", "even"))
+        cells = f"{found['dataset']} | `{found['recipe']}`, {found['settings']['dim']} numbers | {found['triples']:,}"
+        lines.append(f"| {cells} | {errors} | {found['seconds']:.1f} |")
+    return "\n".join(lines)
+
+
+def evidence_table() -> str:
+    """Return, in Markdown, how many answers fell without named and without random triples: means over seeds."""
+    lines = ["| graph | without | rank lower | rank higher | MRR before | MRR after |", "|---|---|---|---|---|---|"]
+    for file in sorted(result_files.RESULTS.glob("evidence-*.json")):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        before = mean(each["mrr"] for each in found["results"])
+        for name, words in (("named", "named triples"), ("random", "random ones of the same entities")):
+            shares = [mean(each[name][key] for each in found["results"]) for key in ("lower", "higher", "mrr")]
+            lower, higher, after = map(figure, shares)
+            what = f"{found['dataset']} | {found['taken']} {words}"
+            lines.append(f"| {what} | {lower} | {higher} | {figure(before)} | {after} |")
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[..., str]] = {
+    "probabilities": probabilities_table,
+    "evidence": evidence_table,
     "telling": telling_table,
     "results": results_table,
     "table": paper_table,

@@ -1,0 +1,32 @@
+"""Laws of reliability diagrams: each bin is a point where it belongs, and the picture is well formed."""
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+
+from procrustes_kge.explore.calibration import binned, expected_calibration_error
+from procrustes_kge.figures.reliability import LEFT, SIDE, TOP, Ink, reliability_diagram
+
+
+def measured(right):
+    said = np.repeat([0.25, 0.75], 4)
+    found = {"error": expected_calibration_error(said, right), "bins": binned(said, right)}
+    return {"answers": found, "even": found}
+
+
+def test_true_probabilities_lie_on_the_diagonal_and_others_where_they_were_right():
+    drawn = ElementTree.fromstring(
+        reliability_diagram({"a < b": measured([1, 0, 0, 0, 1, 1, 1, 0]), "other": measured([1] * 8)})
+    )
+    circles = [each for each in drawn if each.tag.endswith("circle")]
+    places = [((float(each.get("cx")) - LEFT) / SIDE, 1 - (float(each.get("cy")) - TOP) / SIDE) for each in circles]
+    np.testing.assert_allclose(places[:4], [(0.25, 0.25), (0.75, 0.75)] * 2, atol=1e-3)
+    assert all(abs(high - 1) < 1e-3 for _, high in places[4:])
+    words = [each.text for each in drawn if each.tag.endswith("text")]
+    assert {"a < b", "other", "ten best answers: error .000", "even odds: error .500"} <= set(words)
+
+
+def test_colours_are_those_that_were_asked_for():
+    drawn = reliability_diagram({"one": measured([1] * 8)}, Ink("#000001", "#000002", "#000003", "#000004", "#000005"))
+    assert set(re.findall("#0000..", drawn)) == {f"#00000{each}" for each in range(1, 6)}
