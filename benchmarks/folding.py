@@ -16,8 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import result_files
 import torch
+
+import result_files
 from procrustes_kge import Graph, evaluate, learn, read_graph, recipe
 from procrustes_kge.explore.updating import change
 from procrustes_kge.graphs.graph import Vocabulary
