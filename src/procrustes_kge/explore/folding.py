@@ -53,8 +53,9 @@ def fold(
             return _folded_unit(model, graph, movers, fresh, relations, settings)
         if isinstance(model, Procrustes) and isinstance(settings, ContrastSettings) and settings.groups > 1:
             # Each group was trained with a softmax of its own, of which it is the solution.
-            groups = parts_of(model, settings.groups)
-            return joined([_folded_free(each, graph, movers, fresh, relations, settings) for each in groups])
+            parts = parts_of(model, settings.groups)
+            found = (_folded_free(each, graph, movers, fresh, relations, settings) for each in parts)
+            return joined([part for part in found if isinstance(part, Procrustes)])
         return _folded_free(model, graph, movers, fresh, relations, settings)
 
 
