@@ -109,7 +109,7 @@ def test_only_what_a_change_replaced_is_kept(folder):
     graph = load_run(folder).graph
     update(folder, news(graph))
     before = folder / "before-000001.safetensors"
-    # No vector was moved but those that are new, no triple but those that are added: the report is what there is to keep.
+    # No vector was moved but new ones, no triple but those that are added: the report is what there is to keep.
     assert before.stat().st_size < (folder / "model.safetensors").stat().st_size / 3
     assert "model.safetensors" not in before.read_bytes().decode("latin1").split("about")[0]
 
