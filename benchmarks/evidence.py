@@ -23,7 +23,7 @@ from torch import Tensor
 import result_files
 import ten_graphs
 from procrustes_kge import Graph
-from procrustes_kge.explore.evidence import Examination
+from procrustes_kge.explore.evidence.evidence import Examination
 from procrustes_kge.graphs.known_answers import known_answers
 from procrustes_kge.models.predictor import Answering
 from procrustes_kge.models.ranking import PROTOCOL, rank

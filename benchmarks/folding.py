@@ -20,7 +20,7 @@ import torch
 
 import result_files
 from procrustes_kge import Graph, evaluate, learn, read_graph, recipe
-from procrustes_kge.explore.updating import change
+from procrustes_kge.explore.updates.updating import change
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.ranking import figure
 from procrustes_kge.runs.experiment import Run, device_name

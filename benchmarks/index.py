@@ -24,8 +24,8 @@ import torch
 
 import result_files
 from procrustes_kge import Graph, learn, recipe
-from procrustes_kge.explore.fast import Turned
-from procrustes_kge.explore.index import exact_best, make_index
+from procrustes_kge.explore.scores.fast import Turned
+from procrustes_kge.explore.scores.index import exact_best, make_index
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.runs.experiment import device_name

@@ -8,24 +8,24 @@ from procrustes_kge.version import __version__ as __version__
 TYPE_CHECKING = False  # typing's word, which type checkers know; loading it would take longer than all the rest
 if TYPE_CHECKING:
     from procrustes_kge.errors import DivergedError as DivergedError, InputError as InputError
-    from procrustes_kge.explore.answers import Answers as Answers
-    from procrustes_kge.explore.asked import ask as ask
     from procrustes_kge.explore.calibration import (
         calibrate as calibrate,
         expected_calibration_error as expected_calibration_error,
         reliability as reliability,
     )
-    from procrustes_kge.explore.clusters import find_clusters as find_clusters
-    from procrustes_kge.explore.evidence import Explanation as Explanation, explain as explain
-    from procrustes_kge.explore.judging import score as score
-    from procrustes_kge.explore.leakage import leakage as leakage
-    from procrustes_kge.explore.nearest import neighbours as neighbours
-    from procrustes_kge.explore.predicting import analogy as analogy, predict as predict
-    from procrustes_kge.explore.projection import project as project
-    from procrustes_kge.explore.relations import relation_properties as relation_properties
-    from procrustes_kge.explore.space import Space as Space, space_of as space_of
-    from procrustes_kge.explore.updates import update as update
-    from procrustes_kge.explore.updating import add as add, remove as remove
+    from procrustes_kge.explore.evidence.evidence import Explanation as Explanation, explain as explain
+    from procrustes_kge.explore.questions.answers import Answers as Answers
+    from procrustes_kge.explore.questions.judging import score as score
+    from procrustes_kge.explore.questions.nearest import neighbours as neighbours
+    from procrustes_kge.explore.questions.predicting import analogy as analogy, predict as predict
+    from procrustes_kge.explore.relations.leakage import leakage as leakage
+    from procrustes_kge.explore.relations.relations import relation_properties as relation_properties
+    from procrustes_kge.explore.scores.asked import ask as ask
+    from procrustes_kge.explore.space.clusters import find_clusters as find_clusters
+    from procrustes_kge.explore.space.projection import project as project
+    from procrustes_kge.explore.space.space import Space as Space, space_of as space_of
+    from procrustes_kge.explore.updates.updates import update as update
+    from procrustes_kge.explore.updates.updating import add as add, remove as remove
     from procrustes_kge.figures.map import write_map as write_map
     from procrustes_kge.figures.report import report as report
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
@@ -53,21 +53,21 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "errors": "DivergedError InputError",
-    "explore.answers": "Answers",
-    "explore.asked": "ask",
+    "explore.questions.answers": "Answers",
+    "explore.scores.asked": "ask",
     "explore.calibration": "calibrate expected_calibration_error reliability",
-    "explore.judging": "score",
-    "explore.nearest": "neighbours",
-    "explore.predicting": "analogy predict",
-    "explore.evidence": "Explanation explain",
-    "explore.clusters": "find_clusters",
-    "explore.projection": "project",
-    "explore.space": "Space space_of",
+    "explore.questions.judging": "score",
+    "explore.questions.nearest": "neighbours",
+    "explore.questions.predicting": "analogy predict",
+    "explore.evidence.evidence": "Explanation explain",
+    "explore.space.clusters": "find_clusters",
+    "explore.space.projection": "project",
+    "explore.space.space": "Space space_of",
     "figures.map": "write_map",
-    "explore.leakage": "leakage",
-    "explore.relations": "relation_properties",
-    "explore.updates": "update",
-    "explore.updating": "add remove",
+    "explore.relations.leakage": "leakage",
+    "explore.relations.relations": "relation_properties",
+    "explore.updates.updates": "update",
+    "explore.updates.updating": "add remove",
     "figures.report": "report",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",

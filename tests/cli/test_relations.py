@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from procrustes_kge.explore.relations import KINDS
+from procrustes_kge.explore.relations.relations import KINDS
 from procrustes_kge.runs.store import save
 from toys import planted_model
 

@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 
 from clouds import planted_cloud, run_of
 from laws import refused
-from procrustes_kge.explore.columns import Column
-from procrustes_kge.explore.space import space_of
+from procrustes_kge.explore.space.columns import Column
+from procrustes_kge.explore.space.space import space_of
 from procrustes_kge.figures.colours import cluster_colours
 from procrustes_kge.figures.map import FULL, gaps, map_data, map_page, write_map
 

@@ -7,8 +7,8 @@ import torch
 
 from browser import browsing, eventually, opened, requests, resized, said
 from clouds import planted_cloud, run_of
-from procrustes_kge.explore.columns import Column
-from procrustes_kge.explore.space import beside, space_of
+from procrustes_kge.explore.space.columns import Column
+from procrustes_kge.explore.space.space import beside, space_of
 from procrustes_kge.figures.map import write_map
 
 HOSTILE = {

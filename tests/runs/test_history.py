@@ -15,7 +15,7 @@ import torch
 
 from folders import CONTRAST, FIT, REPORT, files_in, learned, reseal, same_model
 from procrustes_kge.errors import DamagedFolderError, InputError
-from procrustes_kge.explore.updates import update
+from procrustes_kge.explore.updates.updates import update
 from procrustes_kge.runs import history
 from procrustes_kge.runs.card import CARD
 from procrustes_kge.runs.examining import examine

@@ -8,10 +8,10 @@ from procrustes_kge.cli import completing
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
 from procrustes_kge.cli.asking import Count, Force, Format, Many, Out, Output, as_objects, prediction_lines
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.answers import Prediction
-from procrustes_kge.explore.asked import ask
-from procrustes_kge.explore.predicting import ANALOGY, analogies, analogy_of_row
-from procrustes_kge.explore.questions import Found, Questions
+from procrustes_kge.explore.questions.answers import Prediction
+from procrustes_kge.explore.questions.predicting import ANALOGY, analogies, analogy_of_row
+from procrustes_kge.explore.questions.questions import Found, Questions
+from procrustes_kge.explore.scores.asked import ask
 
 verb = new_verb()
 

@@ -10,8 +10,8 @@ import typer
 
 from procrustes_kge.cli.printing import print_json, print_notes, warnings_as_notes
 from procrustes_kge.errors import InputError, printable
-from procrustes_kge.explore.questions import Answer, Found, Questions
-from procrustes_kge.explore.writing import TEXT, format_of, write_answers
+from procrustes_kge.explore.questions.questions import Answer, Found, Questions
+from procrustes_kge.explore.questions.writing import TEXT, format_of, write_answers
 from procrustes_kge.graphs.vocabulary import Vocabulary
 from procrustes_kge.words import counted
 

@@ -7,7 +7,7 @@ import typer
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import print_json
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.evidence import Explanation, Names, explain as explained
+from procrustes_kge.explore.evidence.evidence import Explanation, Names, explain as explained
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.runs.store import load_run
 from procrustes_kge.words import counted

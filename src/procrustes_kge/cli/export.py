@@ -9,7 +9,7 @@ from rich.progress import BarColumn, TaskProgressColumn, TextColumn
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import TimeLeft, print_json, progress_bar
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.missing import search_for
+from procrustes_kge.explore.missing.missing import search_for
 from procrustes_kge.runs.exchange.content import Predicted
 from procrustes_kge.runs.exchange.neo4j import import_command
 from procrustes_kge.runs.export import EXPORTS, PREDICTIONS, check_export, export, exported_tables

@@ -9,10 +9,10 @@ import typer
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import print_json, warnings_as_notes
 from procrustes_kge.errors import InputError, printable
-from procrustes_kge.explore.clusters import Cluster
-from procrustes_kge.explore.columns import Column, read_column
-from procrustes_kge.explore.space import MOST_POINTS, Space, beside, space_of
-from procrustes_kge.explore.topics import Topic
+from procrustes_kge.explore.space.clusters import Cluster
+from procrustes_kge.explore.space.columns import Column, read_column
+from procrustes_kge.explore.space.space import MOST_POINTS, Space, beside, space_of
+from procrustes_kge.explore.space.topics import Topic
 from procrustes_kge.figures.map import SUFFIXES, write_map
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.runs.store import load_run

@@ -12,10 +12,10 @@ from procrustes_kge.cli import interrupts
 from procrustes_kge.cli.app import Device, Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import TimeLeft, print_json, progress_bar, say_unless
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.answers import MissingTriple
-from procrustes_kge.explore.kept_search import SUFFIX, Kept
-from procrustes_kge.explore.missing import Plan, Search, identity, named, search_for
-from procrustes_kge.explore.writing import as_records, check_target, write_answers
+from procrustes_kge.explore.missing.kept_search import SUFFIX, Kept
+from procrustes_kge.explore.missing.missing import Plan, Search, identity, named, search_for
+from procrustes_kge.explore.questions.answers import MissingTriple
+from procrustes_kge.explore.questions.writing import as_records, check_target, write_answers
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.runs.store import load_run
 from procrustes_kge.system.devices import choose_device

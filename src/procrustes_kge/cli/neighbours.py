@@ -8,10 +8,10 @@ from procrustes_kge.cli import completing
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
 from procrustes_kge.cli.asking import Approximate, Count, Force, Format, Many, Out, Output, as_objects, neighbour_lines
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.answers import Neighbour
-from procrustes_kge.explore.asked import ask
-from procrustes_kge.explore.nearest import entity_of_row, nearest
-from procrustes_kge.explore.questions import Questions
+from procrustes_kge.explore.questions.answers import Neighbour
+from procrustes_kge.explore.questions.nearest import entity_of_row, nearest
+from procrustes_kge.explore.questions.questions import Questions
+from procrustes_kge.explore.scores.asked import ask
 
 verb = new_verb()
 

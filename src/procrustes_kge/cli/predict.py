@@ -19,11 +19,11 @@ from procrustes_kge.cli.asking import (
     prediction_lines,
 )
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.answers import Prediction
-from procrustes_kge.explore.asked import Asked, ask
-from procrustes_kge.explore.asking import Triple, spelled_path
-from procrustes_kge.explore.predicting import predictions, triple_of_row
-from procrustes_kge.explore.questions import Found, Questions
+from procrustes_kge.explore.questions.answers import Prediction
+from procrustes_kge.explore.questions.asking import Triple, spelled_path
+from procrustes_kge.explore.questions.predicting import predictions, triple_of_row
+from procrustes_kge.explore.questions.questions import Found, Questions
+from procrustes_kge.explore.scores.asked import Asked, ask
 from procrustes_kge.words import listed
 
 verb = new_verb()

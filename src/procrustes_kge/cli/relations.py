@@ -7,8 +7,8 @@ import typer
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import print_json
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.relation_chance import Chance
-from procrustes_kge.explore.relations import KINDS, Property, relation_properties
+from procrustes_kge.explore.relations.chance import Chance
+from procrustes_kge.explore.relations.relations import KINDS, Property, relation_properties
 from procrustes_kge.models.ranking import figure
 from procrustes_kge.runs.store import load_run
 from procrustes_kge.words import counted, unknown

@@ -9,10 +9,10 @@ from procrustes_kge.cli import completing
 from procrustes_kge.cli.app import Json, RunFolder, new_verb
 from procrustes_kge.cli.asking import Force, Format, Many, Out, Output, judgement_lines
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.answers import Judgement
-from procrustes_kge.explore.asked import ask
-from procrustes_kge.explore.judging import judgements, whole_triple_of_row
-from procrustes_kge.explore.questions import Questions
+from procrustes_kge.explore.questions.answers import Judgement
+from procrustes_kge.explore.questions.judging import judgements, whole_triple_of_row
+from procrustes_kge.explore.questions.questions import Questions
+from procrustes_kge.explore.scores.asked import ask
 
 verb = new_verb()
 

@@ -10,8 +10,8 @@ import typer
 from procrustes_kge.cli.app import Device, Json, RunFolder, new_verb
 from procrustes_kge.cli.terminal import print_json, progress_bar, say_unless, warnings_as_notes
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.updates import Update, update
-from procrustes_kge.explore.updating import read_update
+from procrustes_kge.explore.updates.updates import Update, update
+from procrustes_kge.explore.updates.updating import read_update
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.runs.experiment import Run
 from procrustes_kge.runs.history import Entries, changes, undo

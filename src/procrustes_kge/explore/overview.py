@@ -9,9 +9,9 @@ from typing import TypeVar
 import torch
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.leakage import Leakage, leakage
-from procrustes_kge.explore.relations import RelationProperties, relation_properties
-from procrustes_kge.explore.space import Space, space_of
+from procrustes_kge.explore.relations.leakage import Leakage, leakage
+from procrustes_kge.explore.relations.relations import RelationProperties, relation_properties
+from procrustes_kge.explore.space.space import Space, space_of
 from procrustes_kge.graphs.graph import SPLITS, Graph
 from procrustes_kge.models.ranking import rank
 from procrustes_kge.runs.saved import SavedRun

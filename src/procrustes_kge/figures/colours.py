@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from procrustes_kge.explore.clusters import Cluster
+from procrustes_kge.explore.space.clusters import Cluster
 
 Colour = tuple[int, int, int]
 

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.columns import Column
-from procrustes_kge.explore.space import Space
+from procrustes_kge.explore.space.columns import Column
+from procrustes_kge.explore.space.space import Space
 from procrustes_kge.figures.colours import cluster_colours
 from procrustes_kge.figures.map_print import FORMATS, printed_map
 from procrustes_kge.figures.page import bundled, page, put_file_in_place

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from procrustes_kge.errors import printable
-from procrustes_kge.explore.space import Space
+from procrustes_kge.explore.space.space import Space
 from procrustes_kge.figures.colours import Colour, cluster_colours
 from procrustes_kge.system.extras import package
 

@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from procrustes_kge.explore.clusters import Cluster
-from procrustes_kge.explore.leakage import Followed, Leakage
 from procrustes_kge.explore.overview import GraphFacts, RelationCounts, SampleQuery
-from procrustes_kge.explore.relations import KINDS, Property, RelationProperties
-from procrustes_kge.explore.space import Space
+from procrustes_kge.explore.relations.leakage import Followed, Leakage
+from procrustes_kge.explore.relations.relations import KINDS, Property, RelationProperties
+from procrustes_kge.explore.space.clusters import Cluster
+from procrustes_kge.explore.space.space import Space
 from procrustes_kge.figures import svg
 from procrustes_kge.figures.markup import Content, Markup, element, folded, joined, name, table
 from procrustes_kge.figures.report_run import MOST_ROWS, Shown, number, share, side_by_side

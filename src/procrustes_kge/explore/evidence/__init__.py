@@ -1,0 +1,1 @@
+"""Which training triples speak for an answer, and how much."""

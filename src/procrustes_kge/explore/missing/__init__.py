@@ -1,0 +1,1 @@
+"""The likely triples that a graph lacks, the best of all pairs."""

@@ -1,0 +1,1 @@
+"""Questions as people write them, and answers as rows of a table."""

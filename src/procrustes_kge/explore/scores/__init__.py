@@ -1,0 +1,1 @@
+"""Scores of a model that was trained or saved, as arrays: exact, mapped from the disk, or by an index."""

@@ -1,0 +1,1 @@
+"""Where entity vectors lie: three components, arms, clusters and what their members share."""

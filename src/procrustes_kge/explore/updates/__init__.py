@@ -1,0 +1,1 @@
+"""New entities, relations and triples, placed without training again."""
