@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         reliability as reliability,
     )
     from procrustes_kge.explore.judging import score as score
+    from procrustes_kge.explore.missing import missing as missing
     from procrustes_kge.explore.nearest import neighbours as neighbours
     from procrustes_kge.explore.predicting import analogy as analogy, predict as predict
     from procrustes_kge.graphs.graph import Graph as Graph, split_graph as split_graph
@@ -45,6 +46,7 @@ _PUBLIC = {
     "explore.asked": "ask",
     "explore.calibration": "calibrate expected_calibration_error reliability",
     "explore.judging": "score",
+    "explore.missing": "missing",
     "explore.nearest": "neighbours",
     "explore.predicting": "analogy predict",
     "graphs.graph": "Graph split_graph",
