@@ -11,6 +11,7 @@ python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking bes
 python benchmarks/tables.py growth cpu          how an epoch grows, for docs/speed.md
 python benchmarks/tables.py memory cpu wn18rr   what a training takes beyond its table, for docs/speed.md
 python benchmarks/tables.py verification        what checksums cost, for docs/after-training.md
+python benchmarks/tables.py missing             missing triples, one question, and the index, for docs/missing.md
 python benchmarks/tables.py checkpoints cpu     what a checkpoint costs, for docs/speed.md
 python benchmarks/tables.py steps               what the optimiser of the recipe `fast` is worth, for docs/maths.md
 python benchmarks/tables.py paths               what paths as evidence add, for docs/paths.md
@@ -256,6 +257,29 @@ def verification_table() -> str:
     return "\n".join(lines)
 
 
+def missing_table() -> str:
+    """Return, in Markdown, what a search for missing triples took, one question, and search by an index."""
+    found, index = (
+        json.loads((result_files.RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        for name in ("missing-cpu", "index-cpu")
+    )
+    stops = "the same list" if found["same_after_stops"] else "another list"
+    one, many = index["one"], index["many"]
+    rows = {
+        f"all missing triples of `{found['relation']}`, {found['pairs']:,} pairs": f"{found['seconds']:.0f} s",
+        "estimate before": f"at most {found['estimated_seconds']:.0f} s",
+        "peak memory, PyTorch included": f"{found['peak_megabytes']:.0f} MB",
+        f"stopped {found['stops']} times and gone on with": stops,
+        "one question, from the start of the process to its end": f"{found['question_seconds']:.2f} s",
+        "the same with PyTorch": f"{found['question_seconds_with_torch']:.2f} s",
+        f"index of {index['entities']:,} vectors of {index['dim']} numbers: recall@10": f"{index['recall@10']:.3f}",
+        "one query by the index, and exactly": f"{one['index_milliseconds']:.1f} ms, {one['exact_milliseconds']:.0f} ms",
+        "each of many queries": f"{many['index_milliseconds']:.1f} ms, {many['exact_milliseconds']:.0f} ms",
+        "codes, and vectors": f"{index['codes_megabytes']:.0f} MB, {index['vectors_megabytes']:.0f} MB",
+    }
+    return "\n".join(["| | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows.items())])
+
+
 def search_table(study: str) -> str:
     """Return, in Markdown, the validation MRR at the start of a search and after each change, on both benchmarks."""
     starts: list[dict[str, Any]] = []
@@ -390,6 +414,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "memory": memory_table,
     "checkpoints": checkpoints_table,
     "verification": verification_table,
+    "missing": missing_table,
     "steps": steps_table,
     "paths": paths_table,
 }

@@ -52,7 +52,17 @@ graph = read_graph("wordnet-mini")
 save(learn(graph, recipe("fast", graph, "cpu", dim=40, epochs=2)), "runs/wordnet-mini", graph)
 """
 BEFORE = dict.fromkeys(
-    ("after-training.md", "exchange.md", "cookbook.md", "map.md", "relations.md", "report.md", "tutorial.md"), TRAINED
+    (
+        "after-training.md",
+        "missing.md",
+        "exchange.md",
+        "cookbook.md",
+        "map.md",
+        "relations.md",
+        "report.md",
+        "tutorial.md",
+    ),
+    TRAINED,
 )
 
 

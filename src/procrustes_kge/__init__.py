@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         reliability as reliability,
     )
     from procrustes_kge.explore.evidence.evidence import Explanation as Explanation, explain as explain
+    from procrustes_kge.explore.missing.missing import missing as missing
     from procrustes_kge.explore.questions.answers import Answers as Answers
     from procrustes_kge.explore.questions.judging import score as score
     from procrustes_kge.explore.questions.nearest import neighbours as neighbours
@@ -69,6 +70,7 @@ _PUBLIC = {
     "explore.updates.updates": "update",
     "explore.updates.updating": "add remove",
     "figures.report": "report",
+    "explore.missing.missing": "missing",
     "graphs.graph": "Graph split_graph",
     "graphs.reading": "read_graph write_graph",
     "models.calibration": "Calibration",

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from procrustes_kge.cli import main
-from procrustes_kge.explore.missing import missing as search
-from procrustes_kge.explore.missing.missing import Search, missing
+from procrustes_kge.explore.missing.missing import Search, missing, missing as search
 from procrustes_kge.runs.store import load_run
 
 RELATION = ("--relation", "turn 2")
@@ -185,7 +184,7 @@ def test_a_search_that_was_killed_goes_on_from_what_it_kept(planted, procrustes)
     """With a place kept at every step, SIGKILL at any moment leaves a place to go on from, or none."""
     script = (
         "import os, signal, threading, time\n"
-        "from procrustes_kge.explore.missing import missing\n"
+        "from procrustes_kge.explore.missing.missing import missing\n"
         "from procrustes_kge.cli import main\n"
         "missing.KEEP_EVERY = 0\n"
         "threading.Timer({}, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()\n"

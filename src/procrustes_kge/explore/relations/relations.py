@@ -14,11 +14,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
-from procrustes_kge.explore.relations import chance
 from procrustes_kge.explore.relations.chance import NONE, Chance
 from procrustes_kge.explore.relations.checks import TripleChecks
 from procrustes_kge.explore.relations.compositions import ALMOST, best_compositions
 from procrustes_kge.explore.relations.maps import relation_maps
+from procrustes_kge.explore.relations.relations import chance
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.predictor import Answering
@@ -116,9 +116,9 @@ class _Reader:
             **{"inverse": self._pairs("inverse"), "duplicate": self._pairs("duplicate")},
             **{"composed": self._composed(), "hierarchical": self._levels()},
         }
-        chance = {"relations of this model": self.pairs}
-        chance |= {"random rotations": self.random["pairs"]} if self.random else {}
-        return RelationProperties({kind: tuple(found[kind]) for kind in KINDS}, chance, tuple(self._notes()))
+        seen = {"relations of this model": self.pairs}
+        seen |= {"random rotations": self.random["pairs"]} if self.random else {}
+        return RelationProperties({kind: tuple(found[kind]) for kind in KINDS}, seen, tuple(self._notes()))
 
     def _largest(self, most: int) -> Int[Tensor, " some"]:
         """Return the relations with most triples, in the order of the model."""
@@ -132,7 +132,7 @@ class _Reader:
         """Return how alike the queries for tails and for heads are."""
         if self._symmetric_by_make:
             return []
-        chance = self.pairs.beside(self.random.get("symmetric", NONE))
+        usual = self.pairs.beside(self.random.get("symmetric", NONE))
         scores = zip(self.rows.tolist(), self.alike.diagonal(len(self.rows)).tolist(), strict=True)
         return _best_first(
             self._property("symmetric", (r,), score, usual, len(self.rows), (r + len(self.names),))
@@ -141,7 +141,7 @@ class _Reader:
 
     def _near_identity(self) -> list[Property]:
         """Return how alike a relation and staying where one is are."""
-        chance = self.pairs.beside(self.random.get("identity", NONE))
+        usual = self.pairs.beside(self.random.get("identity", NONE))
         scores = zip(self.rows.tolist(), self.maps.identity()[: len(self.rows)].tolist(), strict=True)
         return _best_first(
             self._property("identity", (r,), score, usual, len(self.rows), (r, r)) for r, score in scores
@@ -156,12 +156,12 @@ class _Reader:
         ours, theirs = (crossed, same) if kind == "inverse" else (same, crossed)
         scores = ours.where((ours > theirs) | ((ours == theirs) & (kind == "duplicate")), -torch.inf)
         best = scores.topk(min(KEPT, int(scores.isfinite().sum()))).indices
-        chance = self.pairs.beside(self.random.get("pairs", NONE))
+        usual = self.pairs.beside(self.random.get("pairs", NONE))
         found = []
         for r, s, score in zip(first[best], second[best], scores[best].tolist(), strict=True):
             pair = self.rows[torch.stack([r, s])].tolist()
             steps = (pair[1] + len(self.names) * (kind == "inverse"),)
-            found.append(self._property(kind, pair, score, chance, len(scores), steps))
+            found.append(self._property(kind, pair, score, usual, len(scores), steps))
         return found
 
     def _composed(self) -> list[Property]:

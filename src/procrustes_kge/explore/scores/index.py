@@ -32,7 +32,7 @@ MANY = 8  # times k: with more scores that reach a floor, the k highest are sele
 TRAINED = 2**16  # vectors that the codes are learned from
 RECALL, AT = 0.99, 10  # the share of the ten best that has to be found
 SAMPLE = 500  # queries that measure it
-FACTORS = (2, 4, 8, 16, 32, 64, 128, 256, 512)  # of k: how many are looked at again
+FACTORS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of k: how many are looked at again
 
 
 class Best(NamedTuple):
