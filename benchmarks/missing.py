@@ -61,7 +61,7 @@ def main() -> None:
     }
     print(json.dumps(row, indent=2))
     about = {"commit": result_files.commit(), "device": device_name(torch.device("cpu")), "cores": cores()}
-    about |= {"load": os.getloadavg()[0], "run": arguments.run.name, "relation": arguments.relation, "k": arguments.k}
+    about = {**about, "load": os.getloadavg()[0], "run": arguments.run.name, "relation": arguments.relation, "k": arguments.k}
     result_files.write("missing-cpu", about | row, arguments.folder)
 
 

@@ -273,7 +273,7 @@ def missing_table() -> str:
         "one question, from the start of the process to its end": f"{found['question_seconds']:.2f} s",
         "the same with PyTorch": f"{found['question_seconds_with_torch']:.2f} s",
         f"index of {index['entities']:,} vectors of {index['dim']} numbers: recall@10": f"{index['recall@10']:.3f}",
-        "one query by the index, and exactly": f"{one['index_milliseconds']:.1f} ms, {one['exact_milliseconds']:.0f} ms",
+        "one query by the index, exactly": f"{one['index_milliseconds']:.1f} ms, {one['exact_milliseconds']:.0f} ms",
         "each of many queries": f"{many['index_milliseconds']:.1f} ms, {many['exact_milliseconds']:.0f} ms",
         "codes, and vectors": f"{index['codes_megabytes']:.0f} MB, {index['vectors_megabytes']:.0f} MB",
     }

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from procrustes_kge.cli import main
-from procrustes_kge.explore.missing.missing import Search, missing, missing as search
+from procrustes_kge.explore.missing import missing as search
+from procrustes_kge.explore.missing.missing import Search, missing
 from procrustes_kge.runs.store import load_run
 
 RELATION = ("--relation", "turn 2")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from procrustes_kge.explore.questions.questions import soft
+from procrustes_kge.explore.questions import soft
 from procrustes_kge.explore.scores.asked import ask
 from scorers import Table
 from toys import planted_model, random_graph

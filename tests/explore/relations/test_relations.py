@@ -7,10 +7,11 @@ import torch
 from hypothesis import given, strategies as st
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.explore.relations import relations as room
 from procrustes_kge.explore.relations.chance import Chance
 from procrustes_kge.explore.relations.compositions import best_compositions
 from procrustes_kge.explore.relations.maps import relation_maps
-from procrustes_kge.explore.relations.relations import KINDS, relation_properties, relations as room
+from procrustes_kge.explore.relations.relations import KINDS, relation_properties
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import learn

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.explore.questions import soft
 from procrustes_kge.explore.questions.answers import Answers, Judgement
 from procrustes_kge.explore.questions.asking import Name, Triple, spelled, spelled_path, triple_of
-from procrustes_kge.explore.questions.questions import Found, Numbered, Questions, asked_in_turn, soft
+from procrustes_kge.explore.questions.questions import Found, Numbered, Questions, asked_in_turn
 from procrustes_kge.explore.scores.asked import Asked, ask
 from procrustes_kge.models.highest import NOT_NUMBERS
 

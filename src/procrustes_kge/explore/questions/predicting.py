@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.explore.questions import soft
 from procrustes_kge.explore.questions.answers import Answers, Prediction
 from procrustes_kge.explore.questions.asking import (
     Name,
@@ -20,7 +21,7 @@ from procrustes_kge.explore.questions.asking import (
     triple_of,
     wrong_way_round,
 )
-from procrustes_kge.explore.questions.questions import Found, Numbered, Questions, asked_in_turn, soft
+from procrustes_kge.explore.questions.questions import Found, Numbered, Questions, asked_in_turn
 from procrustes_kge.explore.scores.asked import Asked, ask
 from procrustes_kge.models.highest import highest
 from procrustes_kge.words import counted

@@ -14,11 +14,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.explore.relations import chance
 from procrustes_kge.explore.relations.chance import NONE, Chance
 from procrustes_kge.explore.relations.checks import TripleChecks
 from procrustes_kge.explore.relations.compositions import ALMOST, best_compositions
 from procrustes_kge.explore.relations.maps import relation_maps
-from procrustes_kge.explore.relations.relations import chance
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.models.predictor import Answering
