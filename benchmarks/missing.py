@@ -60,8 +60,15 @@ def main() -> None:
         "question_seconds_with_torch": min(watched(question, start=["-c", WITH_TORCH])[1] for _ in range(TIMES)),
     }
     print(json.dumps(row, indent=2))
-    about = {"commit": result_files.commit(), "device": device_name(torch.device("cpu")), "cores": cores()}
-    about = {**about, "load": os.getloadavg()[0], "run": arguments.run.name, "relation": arguments.relation, "k": arguments.k}
+    about: dict[str, Any] = {
+        "commit": result_files.commit(),
+        "device": device_name(torch.device("cpu")),
+        "cores": cores(),
+        "load": os.getloadavg()[0],
+        "run": arguments.run.name,
+        "relation": arguments.relation,
+        "k": arguments.k,
+    }
     result_files.write("missing-cpu", about | row, arguments.folder)
 
 
