@@ -60,7 +60,11 @@ def main() -> None:
         "question_seconds_with_torch": min(watched(question, start=["-c", WITH_TORCH])[1] for _ in range(TIMES)),
     }
     print(json.dumps(row, indent=2))
-    about = {"commit": result_files.commit(), "device": device_name(torch.device("cpu")), "cores": cores()}
+    about: dict[str, Any] = {
+        "commit": result_files.commit(),
+        "device": device_name(torch.device("cpu")),
+        "cores": cores(),
+    }
     about |= {"load": os.getloadavg()[0], "run": arguments.run.name, "relation": arguments.relation, "k": arguments.k}
     result_files.write("missing-cpu", about | row, arguments.folder)
 

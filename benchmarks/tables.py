@@ -257,7 +257,6 @@ def missing_table() -> str:
         for name in ("missing-cpu", "index-cpu")
     )
     stops = "the same list" if found["same_after_stops"] else "another list"
-    one, many = index["one"], index["many"]
     rows = {
         f"all missing triples of `{found['relation']}`, {found['pairs']:,} pairs": f"{found['seconds']:.0f} s",
         "estimate before": f"at most {found['estimated_seconds']:.0f} s",
@@ -266,11 +265,15 @@ def missing_table() -> str:
         "one question, from the start of the process to its end": f"{found['question_seconds']:.2f} s",
         "the same with PyTorch": f"{found['question_seconds_with_torch']:.2f} s",
         f"index of {index['entities']:,} vectors of {index['dim']} numbers: recall@10": f"{index['recall@10']:.3f}",
-        "one query by the index, and exactly": f"{one['index_milliseconds']:.1f} ms, {one['exact_milliseconds']:.0f} ms",
-        "each of many queries": f"{many['index_milliseconds']:.1f} ms, {many['exact_milliseconds']:.0f} ms",
+        "one query by the index, and exactly": _two_times(index["one"]),
+        "each of many queries": _two_times(index["many"]),
         "codes, and vectors": f"{index['codes_megabytes']:.0f} MB, {index['vectors_megabytes']:.0f} MB",
     }
     return "\n".join(["| | |", "|---|---|", *(f"| {what} | {value} |" for what, value in rows.items())])
+
+
+def _two_times(row: dict[str, float]) -> str:
+    return f"{row['index_milliseconds']:.1f} ms, {row['exact_milliseconds']:.0f} ms"
 
 
 def search_table(study: str) -> str:

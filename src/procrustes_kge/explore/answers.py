@@ -146,7 +146,7 @@ class Answers(Sequence[Row], Generic[Row]):
 
     def _cells(self) -> list[list[str]]:
         """Return the cells of a table for people: without what is the same in all rows, or says nothing."""
-        shown = [name for name in self.columns if self._says_something(name)]
+        shown: list[str] = [name for name in self.columns if self._says_something(name)]
         return [shown, *([_text(getattr(row, name)) for name in shown] for row in self.rows)]
 
     def _says_something(self, name: str) -> bool:
