@@ -223,7 +223,7 @@ def test_a_graph_too_small_to_set_anything_aside_is_trained(procrustes, failed):
     assert printed["triples"] == {"train": 2, "valid": 0, "test": 0}
     assert any("0 triples set aside for valid and test instead of 1" in note for note in printed["notes"])
     assert "two has no test triples" in failed("evaluate", "runs/two")
-    assert procrustes("predict", "runs/two", "-H", "a", "-r", "r", "-k", "1").startswith("  1  ")
+    assert procrustes("predict", "runs/two", "-H", "a", "-r", "r", "-k", "1", "--known").startswith("  1  ")
 
 
 def test_a_file_without_a_name_of_its_own_gets_a_folder_of_its_own(procrustes):

@@ -70,7 +70,7 @@ def test_labels_are_saved_shown_and_understood(procrustes, suffix):
     printed = procrustes("train", "ring.tsv", "--labels", f"names.{suffix}", *TINY)
     assert "  labels for 2 of 40 entities and 1 of 3 relations\n" in printed
     assert "next (is followed by)   MRR" in procrustes("evaluate", "runs/ring", "--split", "train", "--relations")
-    asked = ("predict", "runs/ring", "-H", "zero", "-r", "is followed by", "-k", 40)
+    asked = ("predict", "runs/ring", "-H", "zero", "-r", "is followed by", "-k", 40, "--known")
     assert "   e1   Zoë" in procrustes(*asked)
     answered = json.loads(procrustes(*asked, "--json"))
     assert {key: answered[key] for key in answered if key != "answers"} == {
@@ -78,5 +78,7 @@ def test_labels_are_saved_shown_and_understood(procrustes, suffix):
         "relation_label": "is followed by",
         "head": "e0",
         "head_label": "zero",
+        "left_out": [],
+        "notes": [],
     }
     assert {answer["name"]: answer["label"] for answer in answered["answers"]}["e1"] == "Zoë"

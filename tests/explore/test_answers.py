@@ -1,9 +1,11 @@
 """Laws of answers: the same rows as dataclasses, as frames, and as text."""
 
+import sys
 from dataclasses import asdict
 
 import pytest
 
+from laws import refused
 from procrustes_kge.explore.answers import Answers, Judgement, Prediction
 from procrustes_kge.explore.predicting import predict
 from toys import planted_model
@@ -49,3 +51,10 @@ def test_answers_are_shown_as_a_table():
     assert answers._repr_html_().count("<tr>") == 5
     refused = predict(planted_model()[0], questions=[(4, 1, None), ("no", 2, None)], k=1)
     assert repr(refused).endswith("1 question refused")
+
+
+def test_a_frame_that_cannot_be_made_says_what_to_install(monkeypatch):
+    for name in ("pandas", "polars"):
+        monkeypatch.setitem(sys.modules, name, None)
+    refused(some().to_pandas, setting="pandas", seen="needs pandas", remedy="pip install pandas")
+    refused(some().to_polars, setting="polars", seen="needs polars", remedy="pip install")

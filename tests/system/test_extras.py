@@ -62,7 +62,7 @@ def test_the_core_alone_trains_answers_and_exports(tmp_path):
     code, said, errors = core_alone("train", "ring.tsv", "--out", "run", *TINY)
     assert (code, errors) == (0, "")
     assert "g CO2" in said
-    code, said, errors = core_alone("predict", "run", "--head", "e0", "--relation", "next", "-k", "1")
+    code, said, errors = core_alone("predict", "run", "--head", "e0", "--relation", "next", "-k", "1", "--known")
     assert (code, len(said.splitlines()), errors) == (0, 1, "")
     assert core_alone("export", "run", "vectors.npy")[::2] == (0, "")
     code, said, errors = core_alone("export", "run", "vectors.parquet")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from html import escape
 from typing import Any, Generic, TypeVar
 
+from procrustes_kge.errors import InputError
 from procrustes_kge.system.extras import package
 from procrustes_kge.words import counted
 
@@ -128,7 +129,11 @@ class Answers(Sequence[Row], Generic[Row]):
 
     def to_pandas(self) -> Any:
         """Return a frame of pandas."""
-        return package("pandas", "a frame of pandas").DataFrame(self._by_column(), columns=self.columns)
+        try:
+            import pandas
+        except ImportError:
+            raise InputError("a frame of pandas needs pandas: pip install pandas") from None
+        return pandas.DataFrame(self._by_column(), columns=self.columns)
 
     def to_polars(self) -> Any:
         """Return a frame of polars, with the same types of columns whatever the rows hold."""
