@@ -64,11 +64,8 @@ def main() -> None:
         "commit": result_files.commit(),
         "device": device_name(torch.device("cpu")),
         "cores": cores(),
-        "load": os.getloadavg()[0],
-        "run": arguments.run.name,
-        "relation": arguments.relation,
-        "k": arguments.k,
     }
+    about |= {"load": os.getloadavg()[0], "run": arguments.run.name, "relation": arguments.relation, "k": arguments.k}
     result_files.write("missing-cpu", about | row, arguments.folder)
 
 
