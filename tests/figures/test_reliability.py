@@ -24,7 +24,7 @@ def test_true_probabilities_lie_on_the_diagonal_and_others_where_they_were_right
     np.testing.assert_allclose(places[:4], [(0.25, 0.25), (0.75, 0.75)] * 2, atol=1e-3)
     assert all(abs(high - 1) < 1e-3 for _, high in places[4:])
     words = [each.text for each in drawn if each.tag.endswith("text")]
-    assert {"a < b", "other", "ten best answers: error .000", "even odds: error .500"} <= set(words)
+    assert {"a < b", "other", "ten best answers .000", "even odds .500"} <= set(words)
 
 
 def test_colours_are_those_that_were_asked_for():

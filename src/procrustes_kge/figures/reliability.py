@@ -40,7 +40,7 @@ def reliability_diagram(measured: Mapping[str, Mapping[str, Any]], ink: Ink | No
         parts += _panel(LEFT + place * (SIDE + GAP), title, test, ink, place == 0)
     middle = (LEFT + width - GAP) / 2
     parts.append(_text(middle, height - 8, "probability that was said", ink.quiet, anchor="middle"))
-    parts.append(_text(6, TOP - 42, "share that was right", ink.quiet))
+    parts.append(_text(6, TOP - 42, "share that was right; in colour, the calibration error", ink.quiet))
     return "\n".join([*parts, "</svg>", ""])
 
 
@@ -63,7 +63,7 @@ def _panel(left: float, title: str, test: Mapping[str, Any], ink: Ink, first: bo
         for (across, down), each in zip(points, bins, strict=True):
             radius = 2 + (LARGEST - 2) * sqrt(each["weight"] / total)
             parts.append(f'<circle cx="{across:.1f}" cy="{down:.1f}" r="{radius:.1f}" fill="{colour}"/>')
-        words = f"{WORDS[name]}: error {figure(test[name]['error'])}"
+        words = f"{WORDS[name]} {figure(test[name]['error'])}"
         parts.append(_text(left + SIDE - 8, TOP + SIDE - 27 + 17 * row, words, colour, anchor="end"))
     return parts
 

@@ -16,6 +16,9 @@ MOST_BETWEEN = 5000  # triples between the neighbours of two entities that are l
 SAMPLED = 200  # entities that have the relation, from which the same steps are walked
 
 
+Step = tuple[int, int, int]  # a training triple's row, the direction it is walked in, and the entity it leads to
+
+
 class Walk(NamedTuple):
     """Training triples in the order in which they lead from one entity to the other."""
 
@@ -31,6 +34,15 @@ class Weighted(NamedTuple):
     directions: Int[Tensor, " n"]
     others: Int[Tensor, " n"]
     weights: Float[Tensor, " n"]
+
+    def at(self, place: int) -> tuple[int, int, int, float]:
+        """Return one of them."""
+        return (
+            int(self.rows[place]),
+            int(self.directions[place]),
+            int(self.others[place]),
+            float(self.weights[place]),
+        )
 
     @classmethod
     def of(cls, graph: Graph, entity: int, rows: Int[Tensor, " n"], weights: Float[Tensor, " n"]) -> Weighted:
@@ -48,47 +60,33 @@ def walks_between(graph: Graph, head: int, tail: int, of_head: Weighted, of_tail
     Of walks by way of the same entities, the one whose triples weigh most. Weights are of the triples at the two ends;
     a triple between neighbours counts for nothing here.
     """
-    relations, found = len(graph.relations), list[tuple[float, Walk]]()
     if head == tail:
         return []
+    relations, found = len(graph.relations), list[tuple[float, list[Step]]]()
     first = {other: place for place, other in reversed(list(enumerate(of_head.others.tolist())))}
     last = {other: place for place, other in reversed(list(enumerate(of_tail.others.tolist())))}
 
-    def turned(direction: int) -> int:
-        return (direction + relations) % (2 * relations)
-
-    def add(start: int | None, middle: tuple[int, int] | None, end: int | None) -> None:
-        rows, steps, entities, weight = list[int](), list[int](), [head], 0.0
-        if start is not None:
-            rows.append(int(of_head.rows[start]))
-            steps.append(int(of_head.directions[start]))
-            entities.append(int(of_head.others[start]))
-            weight += float(of_head.weights[start])
-        if middle is not None:
-            rows.append(middle[0])
-            steps.append(middle[1])
-        if end is not None:
-            if middle is not None:
-                entities.append(int(of_tail.others[end]))
-            rows.append(int(of_tail.rows[end]))
-            steps.append(turned(int(of_tail.directions[end])))
-            entities.append(tail)
-            weight += float(of_tail.weights[end])
-        found.append((weight, Walk(tuple(rows), tuple(steps), tuple(entities))))
+    def add(start: int, end: int, *middle: Step) -> None:
+        """Add the walk along a triple of the head, others, and a triple of the tail."""
+        row, direction, _, weight = of_tail.at(end)
+        back = (row, (direction + relations) % (2 * relations), tail)
+        found.append((of_head.at(start)[3] + weight, [of_head.at(start)[:3], *middle, back]))
 
     for place, other in enumerate(of_head.others.tolist()):
         if other == tail:
-            add(place, None, None)
-    inner = (first.keys() | last.keys()) - {head, tail}
-    for other in sorted(first.keys() & last.keys() & inner):
-        add(first[other], None, last[other])
-    for row, (one, relation, other) in _between(graph, first.keys() & inner, last.keys() & inner):
-        if one != other:
-            if one in first and other in last:
-                add(first[one], (row, relation), last[other])
-            if other in first and one in last:
-                add(first[other], (row, relation + relations), last[one])
-    return [walk for _, walk in sorted(found, key=lambda each: (-each[0], each[1]))[:most]]
+            found.append((of_head.at(place)[3], [of_head.at(place)[:3]]))
+    outer = {head, tail}
+    near_head, near_tail = first.keys() - outer, last.keys() - outer
+    for other in sorted(near_head & near_tail):
+        add(first[other], last[other])
+    for row, (one, relation, other) in _between(graph, near_head, near_tail):
+        if one != other and one in near_head and other in near_tail:
+            add(first[one], last[other], (row, relation, other))
+        if one != other and other in near_head and one in near_tail:
+            add(first[other], last[one], (row, relation + relations, one))
+    best = sorted(found, key=lambda each: (-each[0], each[1]))[:most]
+    parts = (tuple(zip(*steps, strict=True)) for _, steps in best)
+    return [Walk(rows, directions, (head, *entities)) for rows, directions, entities in parts]
 
 
 def _between(graph: Graph, some: set[int], others: set[int]) -> list[tuple[int, list[int]]]:
