@@ -85,7 +85,8 @@ def measured(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     }
     row = "   ".join(f"{which} {figure(each['mrr'])} ({shares[which]:.0%})" for which, each in metrics.items())
     print(
-        f"{name:<12}{row}   {new:,} entities in {seconds:.1f} s ({processor:.1f} s of a core), training {base_seconds:.0f} s",
+        f"{name:<12}{row}   {new:,} entities in {seconds:.1f} s ({processor:.1f} s of a core), "
+        f"training {base_seconds:.0f} s",
         flush=True,
     )
     return found

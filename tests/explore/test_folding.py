@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise
 
 import pytest
 import torch
@@ -10,7 +11,6 @@ from contrasts import small
 from procrustes_kge.explore.folding import fold, is_unit, unreachable
 from procrustes_kge.explore.placing import Placing
 from procrustes_kge.explore.scorers import scorer_of
-
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.neighbours import GraphNetwork
 from procrustes_kge.models.baselines.trained import TrainedBaseline
@@ -65,7 +65,7 @@ def test_entities_that_know_only_each_other_follow_from_the_one_that_is_linked()
     chain, tails = [0], {h: t for h, r, t in everything if r == relation}
     while len(chain) < 6:
         chain.append(tails[chain[-1]])
-    triples = torch.tensor([(h, relation, t) for h, t in zip(chain, chain[1:], strict=False)])
+    triples = torch.tensor([(h, relation, t) for h, t in pairwise(chain)])
     found = folded(model, replace(graph, train=triples), chain[1:])
     assert torch.allclose(found.vectors[chain], model.vectors[chain], atol=1e-3)
 

@@ -134,7 +134,7 @@ def test_a_baseline_says_what_it_cannot():
     with pytest.raises(InputError, match="a new relation for complex: only our own models solve relations"):
         add(model, [(graph.entities[0], "new", graph.entities[1])], graph=graph, settings=settings)
     network = train(graph, small_settings("rgcn", epochs=1))
-    with pytest.raises(InputError, match="rgcn makes vectors from those of neighbours, .* train again"):
+    with pytest.raises(InputError, match=r"rgcn makes vectors from those of neighbours, .* train again"):
         add(network, [("new", graph.relations[0], graph.entities[1])], graph=graph)
 
 
@@ -192,7 +192,7 @@ def test_the_report_says_what_is_stale():
 def test_mistakes_in_python():
     model, graph, settings = every_kind("fit")
     triple = [("new", *rest) for _, *rest in named(graph, graph.train[:1])]
-    with pytest.raises(InputError, match="needs the graph that the model was trained on, .* give it as graph=…"):
+    with pytest.raises(InputError, match=r"needs the graph that the model was trained on, .* give it as graph=…"):
         add(model, triple)
     with pytest.raises(InputError, match="1 epoch, but the settings of the training are not known; leave epochs out"):
         add(model, triple, graph=graph, epochs=1)
