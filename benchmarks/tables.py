@@ -15,6 +15,8 @@ python benchmarks/tables.py missing             missing triples, one question, a
 python benchmarks/tables.py checkpoints cpu     what a checkpoint costs, for docs/speed.md
 python benchmarks/tables.py steps               what the optimiser of the recipe `fast` is worth, for docs/maths.md
 python benchmarks/tables.py paths               what paths as evidence add, for docs/paths.md
+python benchmarks/tables.py probabilities       how far probabilities are to be trusted, for docs/probabilities.md
+python benchmarks/tables.py evidence            what taking evidence away does to answers, for docs/explaining.md
 python benchmarks/tables.py tried               what was tried with the baselines, for whoever tries more
 
 `python scripts/check_results.py` compares all but the last with the pages.
@@ -112,7 +114,8 @@ def telling_table() -> str:
     lines = ["| graph | recipe or model | MRR | hits@1 | hits@10 | seconds | on |", "|---|---|---|---|---|---|---|"]
     for dataset, title in DATASETS.items():
         best = _best_baseline(dataset)
-        rows = [(name, f"`{recipe}`") for name, graph, recipe, _ in ROWS if name in TELLING and graph == dataset]
+        telling = (row for row in ROWS if row[0] in TELLING and _is_there(row[0]))
+        rows = [(name, f"`{recipe}`") for name, graph, recipe, _ in telling if graph == dataset]
         for name, words in [*rows, (best.name, f"{best.title}, best of 13 others")]:
             runs = _runs(name)
             test = [run["metrics"]["test"] for run in runs]
@@ -130,6 +133,10 @@ def _best_baseline(dataset: str) -> Row:
     return max(rows, key=lambda row: mean(run["metrics"]["test"]["mrr"] for run in _runs(row.name)))
 
 
+def _is_there(name: str) -> bool:
+    return (result_files.RESULTS / f"{name}.json").exists()
+
+
 def _runs(name: str) -> list[dict[str, Any]]:
     """Return the reports in a result file, one for each seed."""
     runs: list[dict[str, Any]] = json.loads((result_files.RESULTS / f"{name}.json").read_text(encoding="utf-8"))["runs"]
@@ -142,7 +149,7 @@ def results_table() -> str:
         "| `procrustes train` | MRR | H@1 | H@3 | H@10 | tails only | heads only | paper | seconds | g CO2 |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for name, dataset, recipe, flags in ROWS:
+    for name, dataset, recipe, flags in (row for row in ROWS if _is_there(row[0])):
         command, printed = f"{dataset} --recipe {recipe}{flags}", Row(recipe, dataset).printed
         paper = figure(printed.mrr) if printed else ""
         runs = _runs(name)
@@ -300,6 +307,22 @@ def search_table(study: str) -> str:
     return "\n".join(lines)
 
 
+def ideas_table() -> str:
+    """Return, in Markdown, what each change of one start gives on each graph: differences in validation MRR."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for file in sorted(result_files.RESULTS.glob("ideas-*.json")):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        for row in content["results"]:
+            found.setdefault(row["idea"], {}).setdefault(content["dataset"], []).append(row.get("valid_mrr", 0.0))
+    start = {graph: mean(seen) for graph, seen in found.pop("the start").items()}
+    lines = [f"| | {' | '.join(start)} |", "|---" * (len(start) + 1) + "|"]
+    lines.append(f"| at the start | {' | '.join(map(figure, start.values()))} |")
+    for idea, seen in found.items():
+        cells = [f"{mean(seen[graph]) - mrr:+.3f}" if graph in seen else "" for graph, mrr in start.items()]
+        lines.append(f"| {idea} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def steps_table() -> str:
     """Return, in Markdown, the validation MRR of each optimiser, with and without a translation, and after how long."""
     rows = json.loads((result_files.RESULTS / "steps.json").read_text(encoding="utf-8"))["rows"]
@@ -350,7 +373,37 @@ def paths_table() -> str:
     return "\n".join(lines)
 
 
+def probabilities_table() -> str:
+    """Return, in Markdown, the calibration error on test triples of each graph."""
+    lines = [
+        "| graph | recipe | validation triples | ten best answers | even odds | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    for file in sorted(result_files.RESULTS.glob("calibration-*.json")):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        errors = " | ".join(figure(found[name]["error"]) for name in ("answers", "even"))
+        cells = f"{found['dataset']} | `{found['recipe']}`, {found['settings']['dim']} numbers | {found['triples']:,}"
+        lines.append(f"| {cells} | {errors} | {found['seconds']:.1f} |")
+    return "\n".join(lines)
+
+
+def evidence_table() -> str:
+    """Return, in Markdown, how many answers fell without named and without random triples: means over seeds."""
+    lines = ["| graph | without | rank lower | rank higher | MRR before | MRR after |", "|---|---|---|---|---|---|"]
+    for file in sorted(result_files.RESULTS.glob("evidence-*.json")):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        before = mean(each["mrr"] for each in found["results"])
+        for name, words in (("named", "named triples"), ("random", "random ones of the same entities")):
+            shares = [mean(each[name][key] for each in found["results"]) for key in ("lower", "higher", "mrr")]
+            lower, higher, after = map(figure, shares)
+            what = f"{found['dataset']} | {found['taken']} {words}"
+            lines.append(f"| {what} | {lower} | {higher} | {figure(before)} | {after} |")
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[..., str]] = {
+    "probabilities": probabilities_table,
+    "evidence": evidence_table,
     "telling": telling_table,
     "results": results_table,
     "table": paper_table,
@@ -358,6 +411,7 @@ TABLES: dict[str, Callable[..., str]] = {
     "default": default_table,
     "restoring": restoring_table,
     "search": search_table,
+    "ideas": ideas_table,
     "speed": speed_table,
     "growth": growth_table,
     "memory": memory_table,
