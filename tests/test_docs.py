@@ -28,7 +28,7 @@ NAME = re.compile(r"(?<=`)[A-Za-z]\w*(?:\.[A-Za-z]\w*)+(?=`)")
 SUFFIXES = (".json", ".md", ".py", ".safetensors", ".toml", ".txt", ".vec", ".npy", ".npz", ".parquet", ".yml", ".lock")
 FILE = re.compile(r"(?<=`)(?:tests/|benchmarks/|scripts/)?[a-z]\w*(?:/[\w*]*)*(?:/|\.py)(?=`)")
 FLAG = re.compile(r"(?<![\w!<-])--[a-z][a-z0-9-]*")
-VERB = re.compile(r"procrustes (bench \w+|data get|[\w-]+)")
+VERB = re.compile(r"procrustes (bench \w+|data get|\w[\w-]*)")
 OF_OTHERS = {"--try", "--write", "--version", "--only", "--minutes"}  # of scripts, and of the command before any verb
 OF_OTHERS |= {"--install-completion"}  # of the shell
 OF_OTHERS |= {"--require-hashes", "--no-deps", "--no-build-isolation"}  # of pip

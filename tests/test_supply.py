@@ -49,7 +49,7 @@ def test_the_lock_names_no_index_and_no_folder(supply):
 def test_every_direct_dependency_is_locked_as_the_project_and_the_constraints_say(supply, packages):
     project = supply.SETTINGS["project"]
     extras = [each for name in ("parquet", "rdf", "zstd", "co2") for each in project["optional-dependencies"][name]]
-    assert project["optional-dependencies"]["all"] == ["procrustes-kge[parquet,rdf,zstd,co2]"]
+    assert project["optional-dependencies"]["all"] == ["procrustes-kge[parquet,rdf,zstd,co2,plots,index]"]
     for line in (*project["dependencies"], *extras, *supply.SETTINGS["build-system"]["requires"]):
         wanted = Requirement(line)
         assert wanted.specifier.contains(packages[canonicalize_name(wanted.name)].version), wanted

@@ -4,6 +4,7 @@ import importlib
 import json
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from procrustes_kge.bench.table import Row, table_rows
 from procrustes_kge.errors import InputError
 from procrustes_kge.training import learner
 from procrustes_kge.training.contrastive_settings import ContrastSettings
-from procrustes_kge.training.recipes import ALL_OPTIONS, METHODS, OWN, changed, learn, recipe
+from procrustes_kge.training.portfolio import portfolio
+from procrustes_kge.training.recipes import ALL_OPTIONS, METHODS, changed, learn, recipe
 from toys import rotated_graph
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +106,7 @@ def test_rotations_that_are_descended_stay_orthogonal_and_are_others_than_those_
 def test_every_study_changes_settings_that_there_are(script):
     search = script("search")
     for study, changes in [*search.BOTH.items(), *((study, some) for (study, _), some in search.ONE.items())]:
-        base = recipe(study if study in OWN else "accurate", rotated_graph(), "cpu", dim=search.DIM)
+        base = search.start(study, rotated_graph(), SimpleNamespace(device="cpu", dim=search.DIM))
         for change in changes:
             if change != {"relations": "gradient"}:  # no setting of the package
                 changed(base, **change)  # which refuses what there is not
@@ -113,11 +115,9 @@ def test_every_study_changes_settings_that_there_are(script):
 def test_every_idea_and_every_candidate_changes_settings_that_there_are(script):
     ideas, plateau, base = script("ideas"), script("plateau"), recipe("accurate", None, "cpu", dim=500, groups=1)
     for change in ideas.IDEAS.values():
-        told = ideas.told(change, {"regularisation": 0.06}, base)
-        assert ideas.possible(told)
-        changed(base, **told)
-    dura = ideas.told(ideas.IDEAS["queries .5 to 1.5"], {"regularisation": 0.06}, base)
-    assert dura == {"query_regularisation": 9.0, "regularisation": pytest.approx(0.01)}
+        changed(base, **ideas.told(change, portfolio()[0]))
+    half = ideas.told(ideas.IDEAS["inverses, half of the regularisation"], {"regularisation": 0.06})
+    assert half == {"inverses": True, "regularisation": pytest.approx(0.03)}
     for candidate in plateau.CANDIDATES.values():
         changed(base, **{name: value for name, value in candidate.items() if name != "dataset"})
 

@@ -234,7 +234,12 @@ MISTAKES = {  # what is run: what it names, the value seen, and a remedy
         *("-k", "-1", NUMBER),
     ),
     # Exports.
-    "format unknown": (with_run("export", "RUN", "x.pt", "--format", "pt"), "format", "'pt'", "Known: npy, parquet"),
+    "format unknown": (
+        with_run("export", "RUN", "x.pt", "--format", "pt"),
+        "format",
+        "'pt'",
+        "Known: npy, npz, parquet",
+    ),
     "export of what is not known": (
         with_run("export", "RUN", "x.npy", "--what", "entites"),
         *("--what", "'entites'", "Did you mean entities? Known: entities, relations"),

@@ -32,7 +32,8 @@ def test_settings_of_a_recipe_may_be_changed(name):
 @pytest.mark.parametrize("name", OWN)
 def test_vectors_that_are_not_whole_segments_are_refused(name):
     refused(
-        lambda: recipe(name, None, "cpu", dim=90), setting="dimension 90", seen="segments of 20", remedy="80 or 100"
+        lambda: recipe(name, None, "cpu", dim=90, segment=20),
+        **{"setting": "dimension 90", "seen": "segments of 20", "remedy": "80 or 100"},
     )
 
 

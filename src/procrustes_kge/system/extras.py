@@ -16,7 +16,6 @@ EXTRAS = {
     "optuna": "tune",
     "pykeen": "exchange",
     "matplotlib": "plots",
-    "matplotlib.figure": "plots",
     "faiss": "index",
 }
 

@@ -76,7 +76,7 @@ def _accurate(graph: Graph | None, device: torch.device) -> OwnSettings:
     batch = _batch(2 ** max(8, min(12 if gpu else 11, (queries // steps).bit_length() - 1)), graph)
     if gpu or len(graph.entities) <= 4096:
         return replace(settings, batch=batch, **best)
-    # Labels are smoothed over all entities alone, and to predict relations takes a CPU longer than it is worth.
+    # To predict relations takes a CPU longer than it is worth there.
     return replace(settings, batch=batch, negatives=2048, **{**best, "label_smoothing": 0.0, "relation_weight": 0.0})
 
 
@@ -212,7 +212,10 @@ def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
         options = replace(settings.options, **{name: value for name, value in changes.items() if name in own})
         training = {name: value for name, value in changes.items() if name not in own}
         return replace(settings, options=options, **{**_given_way(settings, changes), **training})
-    if not isinstance(settings, ContrastSettings) or "groups" in changes:
+    if not isinstance(settings, ContrastSettings):
+        return replace(settings, **changes)
+    changes = {**_left_out(settings, changes), **changes}
+    if "groups" in changes:
         return replace(settings, **changes)
     single = replace(settings, groups=1, **changes)
     dim, least = single.dim, settings.dim // settings.groups
@@ -220,6 +223,12 @@ def changed(settings: SomeSettings, **changes: Any) -> SomeSettings:
         many for many in range(2, settings.groups + 1) if dim % (many * single.segment) == 0 and dim // many >= least
     )
     return replace(single, groups=max(fitting, default=1))
+
+
+def _left_out(settings: ContrastSettings, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return the defaults of settings that the negatives, or the loss, that are asked for exclude."""
+    plain = {} if changes.get("negatives", settings.negatives) == "all" else {"label_smoothing": 0.0}
+    return plain if changes.get("loss", settings.loss) == "softmax" else {**plain, "relation_weight": 0.0}
 
 
 def _given_way(settings: TrainSettings, changes: dict[str, Any]) -> dict[str, Any]:
