@@ -103,7 +103,9 @@ def test_a_short_time_shortens_what_is_trained(name, procrustes, paces):
     assert settings == changed(most, dim=settings.dim, epochs=settings.epochs)
     assert SHORTEST[kind] <= settings.dim < most.dim
     assert FEWEST * most.epochs <= settings.epochs <= most.epochs
-    said = re.search(rf"\n{name}: {settings.dim} numbers in segments of {settings.segment}, .*: about (\d+) s in all", printed)
+    said = re.search(
+        rf"\n{name}: {settings.dim} numbers in segments of {settings.segment}, .*: about (\d+) s in all", printed
+    )
     assert 0 < int(said[1]) <= 60
 
 
