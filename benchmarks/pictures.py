@@ -20,7 +20,7 @@ import torch
 import result_files
 from procrustes_kge.bench.paper import DATASETS
 from procrustes_kge.bench.table import read_line, table_rows
-from procrustes_kge.figures.reliability import Ink, reliability_diagram
+from procrustes_kge.figures.reliability import Ink, curves_of, reliability_diagram
 from procrustes_kge.linalg import nearest_orthogonal
 from procrustes_kge.models.ranking import figure
 from procrustes_kge.training.recipes import OWN
@@ -244,10 +244,11 @@ def reliability(colours: Colours) -> str:
     """Return how far probabilities are to be trusted, on three graphs."""
     names = {"wordnet-mini": "wordnet-mini", **DATASETS}
     found = {
-        title: json.loads((result_files.RESULTS / f"calibration-{name}.json").read_text(encoding="utf-8"))
+        title: curves_of(json.loads((result_files.RESULTS / f"calibration-{name}.json").read_text(encoding="utf-8")))
         for name, title in names.items()
     }
-    return reliability_diagram(found, Ink(colours.ours, colours.other, colours.text, colours.quiet, colours.grid))
+    ink = Ink(colours.ours, colours.other, colours.text, colours.quiet, colours.grid)
+    return reliability_diagram(found, ink) + "\n"
 
 
 def evidence(colours: Colours) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         reliability as reliability,
     )
     from procrustes_kge.explore.evidence.evidence import Explanation as Explanation, explain as explain
+    from procrustes_kge.explore.importing.importing import from_vectors as from_vectors
     from procrustes_kge.explore.missing.missing import missing as missing
     from procrustes_kge.explore.questions.answers import Answers as Answers
     from procrustes_kge.explore.questions.judging import score as score
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from procrustes_kge.runs.checkpoints import FolderCheckpoints as FolderCheckpoints
     from procrustes_kge.runs.export import export as export, to_pykeen as to_pykeen
     from procrustes_kge.runs.history import undo as undo
-    from procrustes_kge.runs.importing import from_vectors as from_vectors
     from procrustes_kge.runs.store import load as load, load_run as load_run, save as save
     from procrustes_kge.training.contrastive import contrast as contrast
     from procrustes_kge.training.contrastive_settings import ContrastSettings as ContrastSettings
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "errors": "DivergedError InputError",
+    "explore.importing.importing": "from_vectors",
     "explore.questions.answers": "Answers",
     "explore.scores.asked": "ask",
     "explore.calibration": "calibrate expected_calibration_error reliability",
@@ -79,7 +80,6 @@ _PUBLIC = {
     "models.ranking": "Evaluation Metrics evaluate",
     "runs.checkpoints": "FolderCheckpoints",
     "runs.export": "export to_pykeen",
-    "runs.importing": "from_vectors",
     "runs.history": "undo",
     "runs.store": "load load_run save",
     "training.contrastive": "contrast",

@@ -57,7 +57,6 @@ def test_bars_are_as_long_as_what_they_show():
         svg.columns("nothing", [], "x", "y"),
         svg.bars("<b>", [("<script>" * 20, 0.5, "&")]),
         svg.scatter("<b>", [(0.0, 0.0)], [-1], ["<script>"], [("<i>", 0.0, 0.0)]),
-        svg.reliability("<b>", [(0.5, 0.4, 3), (0.9, 1.0, 0)]),
         svg.legend([("<script>", 0), ("b", 99)]),
     ],
 )

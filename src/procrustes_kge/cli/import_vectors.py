@@ -10,9 +10,9 @@ from procrustes_kge.cli.calibrate import keep_probabilities
 from procrustes_kge.cli.reading_flags import Reading, Source, with_reading
 from procrustes_kge.cli.terminal import TerminalWatcher, print_json, say_unless
 from procrustes_kge.errors import InputError
+from procrustes_kge.explore.importing.importing import from_vectors
 from procrustes_kge.runs.exchange.vectors import read_vectors
 from procrustes_kge.runs.experiment import ranked
-from procrustes_kge.runs.importing import from_vectors
 from procrustes_kge.runs.store import check_target, save, update_report
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.files import read_json

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -16,11 +15,13 @@ from procrustes_kge.explore.space.clusters import Cluster
 from procrustes_kge.explore.space.space import Space
 from procrustes_kge.figures import svg
 from procrustes_kge.figures.markup import Content, Markup, element, folded, joined, name, table
-from procrustes_kge.figures.report_run import MOST_ROWS, Shown, number, share, side_by_side
+from procrustes_kge.figures.reliability import WORDS, Curve, Ink, curves_of, reliability_diagram
+from procrustes_kge.figures.report_run import MOST_ROWS, Shown, share, side_by_side
 from procrustes_kge.words import counted
 
 MOST_RELATIONS, MOST_RULES, MOST_PROPERTIES = 12, 12, 10
 MOST_DOTS, MOST_CLUSTERS, TYPICAL = 3000, 20, 4
+PAGE = Ink("var(--s0)", "var(--s1)", "var(--ink)", "var(--quiet)", "var(--rule)")  # colours of report.css
 FEWEST_PROPERTIES = 3  # where none is above chance: the best ones
 
 
@@ -281,35 +282,24 @@ def _query(query: SampleQuery) -> Markup:
 
 def calibration(runs: Sequence[Shown]) -> Markup | None:
     """Return how far probabilities can be believed, where a run has them."""
-    having = [run for run in runs if _bins(run)]
+    having = [run for run in runs if _curves(run)]
     return side_by_side(having, _reliability) if having else None
 
 
-def _measured(run: Shown) -> dict[str, Any]:
-    test = run.part("calibration").get("test")
-    found = test.get("answers") if isinstance(test, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
-def _bins(run: Shown) -> list[tuple[float, float, int]]:
-    found = []
-    bins = _measured(run).get("bins")
-    for each in bins if isinstance(bins, list) else ():
-        values = (
-            [number(each.get(key)) for key in ("probability", "right", "weight")] if isinstance(each, dict) else [None]
-        )
-        if None not in values:
-            said, right, weight = (value or 0.0 for value in values)
-            found.append((said, right, round(weight)))
-    return found
+def _curves(run: Shown) -> list[Curve]:
+    return curves_of(run.part("calibration").get("test"))
 
 
 def _reliability(run: Shown) -> Content:
-    bins = _bins(run)
+    curves = _curves(run)
     title = "Reliability: how many answers are right, by the probability that the model gives them"
-    words = (
-        f"{title}. Expected calibration error {share(_measured(run).get('error'))}; on the line, it means what it says."
-    )
-    rows = [[f"{said:.3f}", f"{right:.3f}", f"{count:,}"] for said, right, count in bins]
-    listed = table("Probabilities and shares that are right", ["said", "right", "answers"], rows)
-    return [element("figure", svg.reliability(title, bins), element("figcaption", words)), folded("As numbers", listed)]
+    errors = ", ".join(curve.words for curve in curves)
+    words = f"{title}. Expected calibration error: {errors}; on the line, it means what it says."
+    rows = [
+        [WORDS[curve.name], f"{each.said:.3f}", f"{each.right:.3f}", f"{each.weight:,.0f}"]
+        for curve in curves
+        for each in curve.bins
+    ]
+    listed = table("Probabilities and shares that are right", ["of", "said", "right", "answers"], rows)
+    drawn = reliability_diagram({"Test triples": curves}, PAGE, class_="diagram")
+    return [element("figure", drawn, element("figcaption", words)), folded("As numbers", listed)]

@@ -194,22 +194,6 @@ def scatter(
     return picture(title, size, size, dots, words, class_="chart cloud")
 
 
-def reliability(title: str, bins: Sequence[tuple[float, float, int]]) -> Markup:
-    """Return observed shares against predicted probabilities: on the diagonal, a model means what it says.
-
-    A bin is (mean prediction, observed share, how many); a dot's area grows with how many.
-    """
-    frame = Frame((0.0, 1.0), (0.0, 1.0), width=300, height=300)
-    most = max((count for *_, count in bins), default=1)
-    parts = axes(frame, "predicted probability", "share that is true")
-    parts.append(line(frame.across(0), frame.up(0), frame.across(1), frame.up(1), "grid"))
-    for predicted, observed, count in bins:
-        words = f"{count:,} predicted {predicted:.2f}, {observed:.2f} true"
-        radius = round(2 + 5 * math.sqrt(count / max(most, 1)), 1)
-        parts.append(_dot(frame.across(predicted), frame.up(observed), radius, 0, words))
-    return picture(title, frame.width, frame.height, parts)
-
-
 def legend(names: Sequence[tuple[str, int]], lines: bool = True) -> Markup:
     """Return what the colours, and the dashes of lines, stand for, as a list."""
     items = [element("li", key(number, lines), " ", element("bdi", name)) for name, number in names]

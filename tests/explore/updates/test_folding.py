@@ -134,6 +134,15 @@ def test_what_nothing_leads_to_is_drawn_and_alike_wherever_it_stands():
     assert torch.allclose(reached[:, 0], one.vectors[6], atol=1e-3)
 
 
+def test_a_segment_without_a_direction_is_no_length():
+    model, _ = planted_model()
+    everybody = torch.ones(len(model.entities), dtype=torch.bool)
+    vectors = model.vectors.clone()
+    vectors[3, 1] = 0
+    assert is_unit(replace(model, vectors=vectors), everybody)
+    assert not is_unit(replace(model, vectors=2 * vectors), everybody)
+
+
 # Free lengths.
 
 

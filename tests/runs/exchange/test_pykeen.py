@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from laws import slow_but
+from procrustes_kge.explore.importing.importing import from_vectors
 from procrustes_kge.models.baselines import BASELINES
 from procrustes_kge.models.baselines.trained import TrainedBaseline
 from procrustes_kge.runs.export import to_pykeen
-from procrustes_kge.runs.importing import from_vectors
 from procrustes_models import MODELS, close, fitted, made, queries_of, scores_of
 from toys import random_graph, small_baseline
 

@@ -60,9 +60,9 @@ def fold(
 
 
 def is_unit(model: Procrustes, known: Bool[Tensor, " entities"]) -> bool:
-    """Say whether the segments of entities that are known have length one."""
+    """Say whether the segments of entities that are known have length one, or none where one lay on the centre."""
     lengths = model.vectors[known.to(model.vectors.device)].norm(dim=-1)
-    return bool(torch.allclose(lengths, lengths.new_ones(()), atol=1e-3))
+    return bool(torch.allclose(lengths[lengths > 0], lengths.new_ones(()), atol=1e-3))
 
 
 def check_foldable(model: Embedding, relations: int) -> None:

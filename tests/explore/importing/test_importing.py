@@ -9,11 +9,11 @@ import torch
 
 from folders import graph_for, model_of
 from laws import is_orthogonal, refused, slow_but
+from procrustes_kge.explore.importing.importing import from_vectors
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.models.ranking import evaluate
 from procrustes_kge.runs.exchange.vectors import read_vectors
 from procrustes_kge.runs.export import export
-from procrustes_kge.runs.importing import from_vectors
 from procrustes_kge.runs.store import load_run, save
 from procrustes_models import close, contrasted, fitted
 from toys import planted_model
@@ -131,6 +131,36 @@ def test_relations_without_a_triple_are_told():
     run = from_vectors(graph, np.eye(4, dtype="f4")[:2], ["a", "b"], segment=2)
     assert "1 relation without a triple between vectors, left as they are: s" in run.report["imported"]["notes"]
     assert is_orthogonal(run.model.rotations)
+
+
+def test_a_relation_that_is_not_solved_says_nothing_until_it_is():
+    model, graph = planted_model()
+    some = torch.zeros(len(graph.entities), dtype=torch.bool)
+    some[::7] = True
+    # One relation is there only where a vector is missing; the others say where these entities lie.
+    hidden = (graph.train[:, 1] != 2) | some[graph.train[:, 0]] | some[graph.train[:, 2]]
+    graph = replace(graph, train=graph.train[hidden])
+    rows = (~some).nonzero().flatten()
+    run = from_vectors(
+        graph,
+        model.table[rows],
+        [graph.entities[row] for row in rows.tolist()],
+        segment=model.vectors.shape[2],
+        **NAMED,
+    )
+    close(run.model.vectors, model.vectors, 1e-3)
+    assert "1 relation without a triple between vectors, solved once" in run.report["imported"]["notes"][0]
+    of_it = replace(graph, test=graph.train[graph.train[:, 1] == 2])
+    assert evaluate(run.model, of_it).both.mrr == pytest.approx(evaluate(model, of_it).both.mrr, abs=0.05)
+
+
+def test_free_lengths_are_folded_in_too():
+    model, graph = contrasted(scale=False, translate=False)
+    kept = [row for row in range(len(model.entities)) if row % 7]
+    names = [model.entities[row] for row in kept]
+    run = from_vectors(graph, model.table[kept], names, segment=10, lengths="free", translate=False)
+    assert torch.equal(run.model.vectors[kept], model.vectors[kept])
+    assert evaluate(run.model, graph).both.mrr > 0.9 * evaluate(model, graph).both.mrr
 
 
 def test_names_are_matched_however_they_are_spelled():

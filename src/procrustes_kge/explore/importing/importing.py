@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,16 +11,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from procrustes_kge.errors import InputError
+from procrustes_kge.explore.importing.completing import completed
+from procrustes_kge.explore.importing.matching import matched
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.linalg import spherise
-from procrustes_kge.models.procrustes import Procrustes
 from procrustes_kge.models.ranking import PROTOCOL
 from procrustes_kge.runs.exchange.vectors import Vectors, vectors_held
 from procrustes_kge.runs.experiment import Run, described, versions
-from procrustes_kge.runs.folding import fold_in, without
-from procrustes_kge.runs.matching import SHOWN, matched
-from procrustes_kge.training.restoring import restore_relations
-from procrustes_kge.words import counted, either, shortened, unknown
+from procrustes_kge.words import counted, either, unknown
 
 SEGMENT = 20  # numbers, as in training
 LENGTHS, MISSING = ("unit", "free"), ("fold", "leave-out")
@@ -43,8 +40,9 @@ def from_vectors(
 
     `vectors` are rows, with their `names` in order or as a mapping to rows; a mapping from name to vector; gensim's
     KeyedVectors; or a PyKEEN model in memory, with `names=factory.entity_to_id`. Names that are not in the graph are
-    not used. An entity without a vector is folded in from its neighbours, or left out with `missing="leave-out"`, and
-    so are its triples. `segment` is how many numbers one rotation turns; by default near 20, so that it divides them.
+    not used. An entity without a vector is folded in from its neighbours, as `add` places new ones, or left out with
+    `missing="leave-out"`, and so are its triples. `segment` is how many numbers one rotation turns; by default near
+    20, so that it divides them.
 
     With `lengths="unit"` vectors are centred and each segment is scaled to length one, unless it has that length;
     with "free" they stay as they are. The run's graph has the entities of the model, and its report tells what was
@@ -57,7 +55,7 @@ def from_vectors(
     width = _segment(given, segment)
     rows, told = matched(graph.entities, given)
     table, known = _placed(graph, given, rows, width, lengths)
-    model, kept, more = _completed(graph, table, known, lengths, translate, missing)
+    model, kept, more = completed(graph, table, known, translate, missing == "fold")
     about = {"vectors": int(known.sum()), "segment": width, "lengths": lengths, "notes": [*told, *more]}
     facts = {"model": "procrustes", "recipe": None, "method": None, "settings": None, "imported": about, "metrics": {}}
     return Run(model, kept, None, {**described(kept), **facts, "protocol": PROTOCOL, "versions": versions()})
@@ -115,45 +113,3 @@ def _check_finite(vectors: Float[Tensor, "n d"], names: Sequence[str]) -> None:
         count = counted(int(strange.sum()), "vector")
         seen = f"{count} with numbers that are not finite, first {number} of {names[row][:40]!r}"
         raise InputError(f"{seen}; leave these vectors out, or train them again")
-
-
-# Relations, and entities without a vector.
-
-
-def _completed(
-    graph: Graph,
-    table: Float[Tensor, "entities segments width"],
-    known: Bool[Tensor, " entities"],
-    lengths: str,
-    translate: bool,
-    missing: str,
-) -> tuple[Procrustes, Graph, list[str]]:
-    """Return the model, the graph of its entities, and notes."""
-    both = known[graph.train[:, 0]] & known[graph.train[:, 2]]
-    if not both.any():
-        seen = f"{counted(int(known.sum()), 'entity')} with a vector, and no training triple between two of them"
-        raise InputError(f"{seen}; give vectors of more entities")
-    between, notes = replace(graph, train=graph.train[both]), list[str]()
-    unsolved = (torch.bincount(between.train[:, 1], minlength=len(graph.relations)) == 0).nonzero().flatten().tolist()
-    if unsolved:
-        shown = shortened([graph.relations.shown(row) for row in unsolved], SHOWN)
-        notes.append(
-            f"{counted(len(unsolved), 'relation')} without a triple between vectors, left as they are: {shown}"
-        )
-    rotations, translations = restore_relations(table, between, translate)
-    model = Procrustes(graph.entities, graph.relations, table, rotations, translations)
-    if missing == "fold":
-        model, known_now = fold_in(model, graph.train, known, lengths == "unit")
-        notes += _told("folded in from their neighbours", graph, known_now & ~known)
-        known = known_now
-    notes += _told("left out, with their triples", graph, ~known)
-    if known.all():
-        return model, graph, notes
-    return *without(model, graph, known), notes
-
-
-def _told(what: str, graph: Graph, rows: Bool[Tensor, " entities"]) -> list[str]:
-    names = [graph.entities.shown(row) for row in rows.nonzero().flatten()[:SHOWN].tolist()]
-    count = int(rows.sum())
-    more = ", …" if count > len(names) else ""
-    return [f"{counted(count, 'entity')} without a vector {what} ({', '.join(names)}{more})"] if count else []

@@ -1,0 +1,1 @@
+"""Runs made of entity vectors that were learned elsewhere."""
