@@ -18,7 +18,9 @@ BESIDE = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md"}
 JOBS = {
     "graphs": "Read triples",
     "training": "Learn",
-    "models": "Ask and rank",
+    "models": "Rank",
+    "explore": "Ask, explain, update",
+    "figures": "Maps and reports",
     "runs": "Save, load, export",
     "errors": "Errors",
 }
