@@ -16,10 +16,7 @@ import result_files
 import ten_graphs
 from baselines import parsed
 from procrustes_kge.explore.calibration import calibrate, reliability
-from procrustes_kge.models.ranking import PROTOCOL
-from procrustes_kge.runs.experiment import device_name
-from procrustes_kge.system.devices import choose_device
-from procrustes_kge.training.recipes import learned, recipe, values_of
+from procrustes_kge.training.recipes import learned, recipe
 
 
 def main() -> None:
@@ -41,13 +38,7 @@ def main() -> None:
         found = calibrate(model, graph)
         seconds = time.perf_counter() - started
         about = {
-            "commit": arguments.commit,
-            "device": device_name(choose_device(arguments.device)),
-            "dataset": name,
-            "checksum": graph.checksum,
-            "protocol": PROTOCOL,
-            "recipe": arguments.recipe,
-            "settings": values_of(settings),
+            **result_files.about(arguments.commit, name, graph, arguments.recipe, settings),
             "triples": found.triples,
             "seconds": seconds,
             **reliability(found, model, graph),

@@ -26,10 +26,8 @@ from procrustes_kge import Graph
 from procrustes_kge.explore.evidence.evidence import Examination
 from procrustes_kge.graphs.known_answers import known_answers
 from procrustes_kge.models.predictor import Answering
-from procrustes_kge.models.ranking import PROTOCOL, rank
-from procrustes_kge.runs.experiment import device_name
-from procrustes_kge.system.devices import choose_device
-from procrustes_kge.training.recipes import learned, recipe, values_of
+from procrustes_kge.models.ranking import rank
+from procrustes_kge.training.recipes import learned, recipe
 
 WELL = 10.0  # the worst rank of an answer that is worth explaining
 MOST_RANKED = 4000  # test triples among which answers are chosen
@@ -54,13 +52,7 @@ def main() -> None:
             settings = recipe(arguments.recipe, graph, arguments.device, seed=seed, dim=arguments.dim)
             results.append({"seed": seed, **measured(graph, settings, seed, arguments.answers, arguments.taken)})
             about = {
-                "commit": arguments.commit,
-                "device": device_name(choose_device(arguments.device)),
-                "dataset": name,
-                "checksum": graph.checksum,
-                "protocol": PROTOCOL,
-                "recipe": arguments.recipe,
-                "settings": values_of(settings),
+                **result_files.about(arguments.commit, name, graph, arguments.recipe, settings),
                 "taken": arguments.taken,
                 "results": results,
             }

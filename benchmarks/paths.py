@@ -23,12 +23,10 @@ import ten_graphs
 from baselines import parsed
 from procrustes_kge import Graph
 from procrustes_kge.models.predictor import LinkPredictor
-from procrustes_kge.models.ranking import PROTOCOL, Metrics, rank
+from procrustes_kge.models.ranking import Metrics, rank
 from procrustes_kge.models.with_paths import Embedding
-from procrustes_kge.runs.experiment import device_name
-from procrustes_kge.system.devices import choose_device
 from procrustes_kge.training.paths import with_paths
-from procrustes_kge.training.recipes import learned, recipe, values_of
+from procrustes_kge.training.recipes import learned, recipe
 
 MOST_RANKED = 5000  # validation triples of a half
 
@@ -57,13 +55,7 @@ def main() -> None:
             if arguments.test:
                 results[-1]["test"] = tested(found.model, graph, seed)
             about = {
-                "commit": arguments.commit,
-                "device": device_name(choose_device(arguments.device)),
-                "dataset": name,
-                "checksum": graph.checksum,
-                "protocol": PROTOCOL,
-                "recipe": arguments.recipe,
-                "settings": values_of(settings),
+                **result_files.about(arguments.commit, name, graph, arguments.recipe, settings),
                 "results": results,
             }
             result_files.write(f"paths-{name.lower()}", about, arguments.folder)

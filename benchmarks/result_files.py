@@ -12,10 +12,14 @@ from procrustes_kge.system.process import prepare_process
 prepare_process()  # as the command does: before what follows loads PyTorch
 
 from procrustes_kge.bench.table import commit  # noqa: E402
-from procrustes_kge.models.ranking import figure  # noqa: E402
+from procrustes_kge.graphs.graph import Graph  # noqa: E402
+from procrustes_kge.models.ranking import PROTOCOL, figure  # noqa: E402
+from procrustes_kge.runs.experiment import device_name  # noqa: E402
+from procrustes_kge.system.devices import choose_device  # noqa: E402
 from procrustes_kge.system.files import write_json_atomically  # noqa: E402
+from procrustes_kge.training.recipes import Settings, values_of  # noqa: E402
 
-__all__ = ["RESULTS", "commit", "renamed", "row", "write"]
+__all__ = ["RESULTS", "about", "commit", "renamed", "row", "write"]
 
 RESULTS = Path(__file__).parent / "results"
 # What settings, and two of their values, were called when the older result files were written.
@@ -41,6 +45,19 @@ OLD_VALUES = {("loss", "logistic"): "sigmoid", ("negatives", "labels"): "kvsall"
 def write(name: str, content: dict[str, Any], folder: Path = RESULTS) -> None:
     """Write a result file."""
     write_json_atomically(folder / f"{name}.json", content)
+
+
+def about(commit: str | None, name: str, graph: Graph, recipe: str, settings: Settings) -> dict[str, Any]:
+    """Return what a result file says of how its figures came about."""
+    return {
+        "commit": commit,
+        "device": device_name(choose_device(settings.device)),
+        "dataset": name,
+        "checksum": graph.checksum,
+        "protocol": PROTOCOL,
+        "recipe": recipe,
+        "settings": values_of(settings),
+    }
 
 
 def renamed(settings: Mapping[str, Any]) -> dict[str, Any]:
