@@ -13,6 +13,7 @@ from procrustes_kge.explore.relations.compositions import best_compositions
 from procrustes_kge.explore.relations.maps import relation_maps
 from procrustes_kge.explore.relations.relations import KINDS, relation_properties
 from procrustes_kge.models.baselines.trained import TrainedBaseline
+from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.recipes import learn
 from toys import (
@@ -171,6 +172,15 @@ def module_options(name, options):
     small = {"relation_dim": 6, "init_std": 0.5, "kernel": 3, "filters": 4, "height": 4, "input_dim": 8, "blocks": 4}
     fitting = {option: value for option, value in small.items() if option in options_of(name)}
     return BASELINES[name].Options(dim=16, **(fitting | options))
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_rotations_of_inverses_start_as_transposes_which_makes_no_relation_symmetric(seed):
+    """Half of all rotations of two numbers are mirrors, their own transposes."""
+    graph = random_graph(entities=40, relations=3, triples=300, seed=seed)
+    own = {"dim": 400, "segment": 2, "epochs": 5, "batch": 128, "inverses": True, "device": "cpu", "workers": 1}
+    model = learn(graph, ContrastSettings(**own, seed=seed))
+    assert not names(relation_properties(model, graph), "symmetric")
 
 
 def test_a_model_that_can_only_be_symmetric_says_nothing_of_it():

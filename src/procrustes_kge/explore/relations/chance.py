@@ -14,6 +14,7 @@ from procrustes_kge.explore.relations.maps import RelationMaps, of_procrustes
 from procrustes_kge.graphs.graph import Vocabulary
 from procrustes_kge.linalg import nearest_orthogonal
 from procrustes_kge.models.procrustes import Procrustes
+from procrustes_kge.training.rotations import of_directions
 
 DRAWN = 64  # relations with random rotations
 ABOVE = 3.0  # deviations by which a score has to exceed the highest that chance gives
@@ -70,19 +71,19 @@ def of_other_pairs(maps: RelationMaps, alike: Float[Tensor, "directions directio
 def of_random_rotations(model: object, seed: int = 0) -> dict[str, Chance] | None:
     """Return the chance of each property if rotations were random, with scales and translations as they are.
 
-    A random Q is a little like its own transpose: E tr(Q Q) = 1, of d.
+    A random Q is a little like its own transpose: E tr(Q Q) = 1, of d. Rotations of inverse relations start as
+    transposes in training, so chance leaves them there.
     """
     if not isinstance(model, Procrustes):
         return None
     generator = torch.Generator().manual_seed(seed)
     chosen = torch.arange(DRAWN) % len(model.relations)
     sides = torch.cat([chosen, chosen + len(model.relations)])
-    count = 2 * DRAWN if model.inverses else DRAWN
-    drawn = torch.randn(count, *model.rotations.shape[1:], generator=generator)
+    drawn = nearest_orthogonal(torch.randn(DRAWN, *model.rotations.shape[1:], generator=generator))
     surrogate = replace(
         model,
         relations=Vocabulary(map(str, range(DRAWN)), "relation"),
-        rotations=nearest_orthogonal(drawn),
+        rotations=of_directions(drawn, 2 * DRAWN) if model.inverses else drawn,
         scales=None if model.scales is None else model.scales[sides],
         translations=None if model.translations is None else model.translations[sides],
     )
