@@ -36,12 +36,15 @@ class Proposals:
         free = ({name: value for name, value in each.items() if name not in kept} for each in portfolio)
         self.first = [{}, *map(self.differing, free)]
 
-    def next(self, trials: Sequence[Trial], count: int) -> list[Changes]:
-        """Return at most so many changes that were not tried; none where all that there is has been."""
+    def next(self, trials: Sequence[Trial], count: int, first: bool = True) -> list[Changes]:
+        """Return at most so many changes that were not tried, the portfolio first; none where all that there is has been.
+
+        Without `first`, only mixtures of these trials.
+        """
         draw = random.Random(f"{self.seed} {len(trials)}")
         found, known = list[Changes](), [each.changes for each in trials]
         mixtures = (self.mixed(trials, draw) for _ in range(ATTEMPTS if trials else 0))
-        for changes in chain(self.first, mixtures):
+        for changes in chain(self.first if first else (), mixtures):
             possible = self.allowed(changes) if len(found) < count else None
             if possible is not None and possible not in [*known, *found]:
                 found.append(possible)

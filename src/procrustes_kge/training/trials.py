@@ -27,6 +27,8 @@ FEWEST = 20  # with fewer, any difference is noise
 MOST_ASIDE = 0.1  # of the training triples: what is learned from the rest is to be like what is learned from all
 MARGIN = 0.5  # standard errors of the difference by which a winner must lead
 MOST_PRODUCTS = 10**11  # multiplications for the scores of one trial: judging takes no longer than training
+AMPLE = 4  # times as many triples, and products, on a GPU
+REAL = 8.0  # what a validation triple counts beside one that was set aside: what is asked may be unlike what was known
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Trial:
     error: float = 0.0  # standard error of the difference from the trial that it is compared with
     seconds: float = 0.0
     failed: str = ""
-    reciprocals: Float[Tensor, " triples"] | None = field(default=None, repr=False, compare=False)  # of both sides
+    # Reciprocal ranks, the mean of both sides, times what each triple counts: their mean is the MRR.
+    reciprocals: Float[Tensor, " triples"] | None = field(default=None, repr=False, compare=False)
 
     @property
     def score(self) -> float:
@@ -58,11 +61,21 @@ class Trial:
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "reciprocals"}
 
 
+def leader(trials: Sequence[Trial]) -> Trial:
+    """Return the first trial, or a later one that leads those before it by a margin of the noise."""
+    best = trials[0]
+    for each in trials[1:]:
+        if each.score > best.score and (
+            best.valid_mrr is None or each.score - best.score > MARGIN * max(each.error, best.error)
+        ):
+            best = each
+    return best
+
+
 def winner(trials: Sequence[Trial]) -> Trial | None:
-    """Return the best trial, if it changes anything and leads the first by a margin of the noise."""
-    start, best = trials[0], max(trials, key=lambda each: each.score)
-    leads = start.valid_mrr is None or best.score - start.score > MARGIN * best.error
-    return best if best.changes and best.valid_mrr is not None and leads else None
+    """Return the leader, where it changes anything of what the first trial has."""
+    best = leader(trials)
+    return best if best.changes and best.valid_mrr is not None else None
 
 
 def verdict(start: Trial, best: Trial | None) -> str:
@@ -79,17 +92,21 @@ class Judge:
 
     graph: Graph
     sample: Tensor
+    counts: Tensor  # what each of them counts; their mean is 1
     aside: int  # training triples that were set aside
+    ample: bool = False  # where judging is cheap: on a GPU
 
     @classmethod
-    def of(cls, graph: Graph, dim: int, seed: int = 0) -> Judge:
+    def of(cls, graph: Graph, dim: int, seed: int = 0, ample: bool = False) -> Judge:
         """Draw the triples that judge models of this many numbers; with another seed, others are set aside."""
         share = min(MOST_ASIDE, (ENOUGH - len(graph.valid)) / max(1, len(graph.train)))
         drawn = split_graph(graph, valid=share, test=0, seed=seed) if share > 0 else graph
-        affordable = MOST_PRODUCTS // max(1, 2 * len(graph.entities) * dim)
+        times = AMPLE if ample else 1
+        affordable = times * MOST_PRODUCTS // max(1, 2 * len(graph.entities) * dim)
         order = torch.randperm(len(drawn.valid), generator=torch.Generator().manual_seed(seed % 2**63))
-        sample = drawn.valid[order[: max(FEWEST, min(ENOUGH, affordable))]]
-        return cls(drawn, sample, len(graph.train) - len(drawn.train))
+        chosen = order[: max(FEWEST, min(times * ENOUGH, affordable))]
+        counts = torch.where(chosen < len(graph.valid), REAL, 1.0).double()
+        return cls(drawn, drawn.valid[chosen], counts / counts.mean(), len(graph.train) - len(drawn.train), ample)
 
     def fitted(self, settings: Settings) -> Settings:
         """Return the settings with batches of no more queries than there are without the triples set aside."""
@@ -107,6 +124,6 @@ class Judge:
             ranks = rank(model, self.graph, self.sample, workers=1).realistic
         except (DivergedError, InputError) as problem:  # such as numbers that are none, or too little memory
             return Trial(changes, stage, seconds=time.perf_counter() - started, failed=str(problem))
-        reciprocals = (1 / ranks).view(2, -1).mean(dim=0).cpu()
+        reciprocals = self.counts * (1 / ranks).view(2, -1).mean(dim=0).cpu()
         mrr = reciprocals.mean().item()
         return Trial(changes, stage, mrr, seconds=time.perf_counter() - started, reciprocals=reciprocals)

@@ -1,10 +1,11 @@
 """Self-tuning: the settings that validation likes best, found within a time or a number of trials.
 
-    portfolio ─short trials→ search around the best ─race of the best, longer vectors, another seed→ settings
+    portfolio ─short trials→ mixtures of the best ─race of the best, longer vectors, another seed→ search around ─→ settings
 
 A trial trains one short part of a model, since groups of numbers are trained apart: what is best for short vectors is
-nearly best for long ones. The race checks that, and that the winner was not lucky: it takes the place of what the
-search started from only where it leads by a margin of the noise of the validation triples.
+nearly best for long ones. The race checks that, and that the winner was not lucky. Where training the winner leaves
+time, the search goes on around it, as the race was run. What leads takes the place of what led before, or of what the
+search started from, only by a margin of the noise of the validation triples.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from procrustes_kge.errors import InputError, in_one_line
 from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.system.devices import choose_device
 from procrustes_kge.system.threads import cores, over_cores
-from procrustes_kge.training.budget import plan, spoken_time
+from procrustes_kge.training.budget import AIM, plan, spoken_time
 from procrustes_kge.training.checkpoints import TUNING, Checkpoints, Facts, Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.levels import Level, Prices, usual, whole, work
@@ -43,20 +44,20 @@ from procrustes_kge.training.spaces import space_of
 from procrustes_kge.training.supervised_settings import TrainSettings
 from procrustes_kge.training.timekeeping import NO_TIME
 from procrustes_kge.training.trainer import Progress
-from procrustes_kge.training.trials import FEWEST, Judge, Trial, verdict, winner
+from procrustes_kge.training.trials import FEWEST, Judge, Trial, leader, verdict, winner
 from procrustes_kge.training.tuned import LEAST, Tuned, Tuning, TuningProgress
 from procrustes_kge.words import counted, unknown
 
 GENERATION = 4  # trials that are proposed together, whatever the machine is
 FINALISTS = 3  # that race what the search started from
-WANTED = 16  # trials: a level of trials has room for so many, if any has
+WANTED = 10  # trials: a level of trials has room for so many, if any has; about as many as the portfolio has
 PATIENCE = 32  # trials without a better one
 SEARCHING, STARVED = 0.6, 0.25  # of the time, at most: where training needs little of it, and where it needs it all
 SPARE = 2.0  # times the seconds that training is expected to take are left to it: what wins may be dearer
-RACING = 0.3  # of the time for trials
+RACING = 0.4  # of the time for trials
 LATE = 3.0  # times as long as expected: then a trial has fewer epochs
 LOADING = 0.1  # of the time may go on what a trial needs for the first time, such as kernels, before it is late
-RACE = "race"
+TRIAL, RACE, AROUND = "trial", "race", "around"  # stages
 
 
 def tune(
@@ -104,8 +105,9 @@ class Search:
         self.seconds, self.most = tuning.seconds, tuning.trials
         self.report, self.checkpoints = report, checkpoints or Checkpoints()
         self.started, self.trials, self.level = time.perf_counter(), list[Trial](), usual(base)
-        self.judge = Judge.of(graph, whole(base).dim, base.seed)
+        self.raced, self.race_level = list[Trial](), whole(base)  # in the race and after it
         on_a_cpu = choose_device(base.device).type == "cpu"
+        self.judge = Judge.of(graph, whole(base).dim, base.seed, ample=not on_a_cpu)
         self.workers = (base.workers or cores()) if on_a_cpu else 1  # trials at once, with a thread each
         self.threads = 1 if on_a_cpu else 0
         self.trials_end, self.race_ends, self.pace, self.races = float("inf"), float("inf"), 0.0, True
@@ -149,11 +151,14 @@ class Search:
     def found(self) -> Tuned:
         """Search and race, and return what was best."""
         if self.tuning.enough:
-            return self.decided([])
+            return self.decided()
+        self.raced = []
         if impossible := self.impossible():
             return self.ended(impossible)
         self.search()
-        return self.decided(self.race())
+        self.race()
+        self.search_around()
+        return self.decided()
 
     def fitted(self, tuned: Tuned) -> Tuned:
         """Fit the settings to the time that is left, and to the memory."""
@@ -198,10 +203,10 @@ class Search:
 
     def search(self) -> None:
         """Try generation after generation, until there is no more time, or nothing better has been found for long."""
-        while self.waited() < PATIENCE:
+        while waited(self.trials) < PATIENCE:
             most = GENERATION if self.most is None else min(GENERATION, self.most - self.racers - len(self.trials))
             proposed = self.proposals.next(self.trials, most) if most > 0 else []
-            found = self.tried(proposed, self.level, "trial", self.trials_end)
+            found = self.tried(proposed, self.level, TRIAL, self.trials_end)
             self.trials += [each.beside((self.trials or found)[0]) for each in found]
             if self.seconds is not None and self.trials:
                 self.pace = max(self.pace, self.trials[0].seconds)  # several at once are slower than one
@@ -215,28 +220,37 @@ class Search:
         """How many of a number of trials the race takes; of a few, it takes none."""
         return FINALISTS + 1 if self.most is None or self.most > 2 * (FINALISTS + 1) else 0
 
-    def waited(self) -> int:
-        """Return how many trials there were since the best one."""
-        scores = [each.score for each in self.trials]
-        return len(scores) - 1 - scores.index(max(scores)) if scores else 0
-
-    def race(self) -> list[Trial]:
+    def race(self) -> None:
         """Try the best again beside what the search started from: longer, from another seed, on another split."""
         best = sorted((each for each in self.trials if each.valid_mrr), key=lambda each: -each.score)[:FINALISTS]
         racing = [{}, *(each.changes for each in best if each.changes)]
         if not (self.races and self.racers) or len(racing) == 1:
-            return []
+            return
         level = whole(self.base)
         if self.seconds is not None:
-            together = sum(self.share_of(changes, level) for changes in racing)
+            # In units of what the search started from: some settings are far cheaper than products alone tell.
+            together = sum(each.seconds for each in (self.trials[0], *best)) / self.pace
             dearer = self.prices.levels[: self.prices.levels.index(self.level)]
             level = self.prices.dearest(self.race_ends - self.now(), together, dearer) or self.level
             self.pace *= self.prices.of(level) / self.prices.of(self.level)
-        seed = self.base.seed + 1
+        self.race_level, seed = level, self.base.seed + 1
         if self.judge.aside:
-            self.judge = Judge.of(self.graph, level.dim, seed)
+            self.judge = Judge.of(self.graph, level.dim, seed, self.judge.ample)
         found = self.tried(racing, level, RACE, float("inf"), seed)
-        return [each.beside(found[0]) for each in found]
+        self.raced = [each.beside(found[0]) for each in found]
+
+    def search_around(self) -> None:
+        """Search around the winner of the race, as the race was run, while training it leaves time."""
+        while self.seconds is not None and self.raced and waited(self.raced) < PATIENCE:
+            winner = leader(self.raced)
+            longer = self.prices.of(whole(self.base)) / self.prices.of(self.race_level)
+            training = self.base.groups * longer * winner.seconds
+            self.race_ends = AIM * self.seconds - SPARE * training
+            proposed = self.proposals.next(self.raced, GENERATION, first=False)
+            found = self.tried(proposed, self.race_level, AROUND, self.race_ends, self.base.seed + 1)
+            self.raced += [each.beside(self.raced[0]) for each in found]
+            if len(found) < max(1, len(proposed)):
+                return
 
     def tried(
         self, proposed: Sequence[Changes], level: Level, stage: str, until: float, seed: int | None = None
@@ -256,15 +270,19 @@ class Search:
                 takes = self.pace * self.share_of(changes, level)
                 if self.now() + takes > until:
                     return None
-                settings = replace(settings, time=LATE * takes + LOADING * self.seconds)
+                late = LATE * takes + LOADING * self.seconds
+                if ANOTHER in changes and not self.threads:  # another method loads more on a GPU than it trains
+                    late = max(late, until - self.now())
+                settings = replace(settings, time=min(late, self.seconds))
             return self.judge.try_out(settings, changes, stage, watch)
 
         found = list[Trial]()
         for each in over_cores(one, proposed, self.workers) if self.workers > 1 else map(one, proposed):
             found += [each] if each is not None else []
             if self.report is not None:
-                every = [*self.trials, *found]
-                best = max((one.valid_mrr for one in every if one.stage == stage and one.valid_mrr), default=None)
+                every = [*self.trials, *self.raced, *found]
+                alike = [one for one in every if (one.stage == TRIAL) == (stage == TRIAL)]
+                best = max((one.valid_mrr for one in alike if one.valid_mrr), default=None)
                 left = None if self.seconds is None else max(0.0, self.race_ends - self.now())
                 self.report(TuningProgress(len(every), self.most, best, left))
         return found
@@ -276,10 +294,10 @@ class Search:
         usual, other = (work(level.of(each), self.graph) for each in (self.base, self.settings_of(changes)))
         return other / usual
 
-    def decided(self, race: Sequence[Trial]) -> Tuned:
-        """Return the winner of the race, or of all trials, if it leads what the search started from by a margin."""
-        compared = race or self.trials or [Trial({}, failed="there was no time for a trial")]
-        every = [*self.trials, *race]
+    def decided(self) -> Tuned:
+        """Return the winner of the race and after it, or of all trials, if it leads by a margin."""
+        compared = self.raced or self.trials or [Trial({}, failed="there was no time for a trial")]
+        every = [*self.trials, *self.raced]
         if all(each.valid_mrr is None for each in compared):
             return self.ended(f"not tuned: {compared[0].failed}", every)
         best = winner(compared)
@@ -294,7 +312,7 @@ class Search:
         """Return what is needed to go on, or what was found where the search is over."""
         start = self.trials[0].reciprocals if self.trials else None
         return {
-            "trials": [each.as_dict() for each in (tuned.trials if tuned else self.trials)],
+            "trials": [each.as_dict() for each in (tuned.trials if tuned else [*self.trials, *self.raced])],
             "start": [] if start is None else start.tolist(),
             "level": list(astuple(self.level)),
             "seconds": self.now(),
@@ -307,9 +325,11 @@ class Search:
 
     def go_on(self, facts: Facts) -> None:
         """Go on from facts that were kept; those that no search has are refused."""
-        self.trials = [Trial(**each) for each in facts["trials"]]
-        for each in self.trials:
+        every = [Trial(**each) for each in facts["trials"]]
+        for each in every:
             self.settings_of(each.changes)
+        self.trials = [each for each in every if each.stage == TRIAL]
+        self.raced = [each for each in every if each.stage != TRIAL]
         if self.trials and facts["start"]:
             if len(facts["start"]) != len(self.judge.sample):
                 raise ValueError(f"its first trial is judged by {len(facts['start'])} triples")
@@ -320,6 +340,13 @@ class Search:
 
     def over(self, facts: Facts) -> Tuned:
         """Return what was found before a stop."""
-        chosen = None if facts["chosen"] is None else self.trials[facts["chosen"]]
+        every = (*self.trials, *self.raced)
+        chosen = None if facts["chosen"] is None else every[facts["chosen"]]
         settings = settings_of(facts["method"], facts["settings"])
-        return Tuned(settings, tuple(self.trials), chosen, facts["said"], facts["seconds"])
+        return Tuned(settings, every, chosen, facts["said"], facts["seconds"])
+
+
+def waited(trials: Sequence[Trial]) -> int:
+    """Return how many trials there were since the best one."""
+    scores = [each.score for each in trials]
+    return len(scores) - 1 - scores.index(max(scores)) if scores else 0
