@@ -56,6 +56,11 @@ IDEAS: dict[str, dict[str, Any]] = {
     "power 2.25, segments of 20": {"regulariser_power": 2.25, "segment": 20},
     "inverses, no relation prediction": {"inverses": True, "relation_weight": 0.0},
     "inverses, half of the regularisation": {"inverses": True, "times": {"regularisation": 1 / 2}},
+    # What FB15k-237 likes (`plateau.py fb-climbed`).
+    "squares, full crowd, 60 epochs": {
+        **{"regulariser_power": 2.0, "regularisation": 0.05, "learning_rate": 0.2, "crowd": 1.0},
+        **{"translate": True, "epochs": 60},
+    },
 }
 
 

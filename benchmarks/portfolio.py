@@ -6,7 +6,7 @@ python benchmarks/portfolio.py --write          write them to src/procrustes_kge
 The settings of a trial are the same on all graphs, and so are those of an idea that `ideas.py` tried on nine: settings
 and graphs make a matrix of validation MRRs. The regret of settings on a graph is how far they stay behind the best one
 there. The default has the least mean regret; then the settings are added, one after another, that lower most the mean
-regret of the best so far. Short trials on a CPU (`short.py`) count as graphs of their own, but for the default.
+regret of the best so far.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import ten_graphs
 
 PORTFOLIO = Path(__file__).parents[1] / "src" / "procrustes_kge" / "training" / "portfolio.toml"
 SIZE = 8
-SHORT = ", short"  # behind the name of a graph: short trials on it
 WORST = 0.2  # regrets count no more than this: one graph must not decide for all
 HEADING = """# What a search tries first, learned by benchmarks/portfolio.py from trials on {graphs} graphs.
 # The first is the best single default; each further one lowers the regret of the best so far most, over all graphs.
@@ -51,11 +50,6 @@ def records(folder: Path) -> tuple[Found, dict[str, dict[str, Any]], dict[str, s
             changes = {key: value for key, value in trial["changes"].items() if key != "seed"}
             settings[title] = ten_graphs.usual(changes)
             found.setdefault(title, {})[name] = trial.get("valid_mrr", 0.0)
-        short = folder / f"short-{name.lower()}.json"
-        if short.exists():
-            for row in json.loads(short.read_text(encoding="utf-8"))["rows"]:
-                for title in (title for title, values in settings.items() if values == row["settings"]):
-                    found[title][name + SHORT] = row["valid_mrr"]
     return found, settings, was
 
 
@@ -77,20 +71,18 @@ def completed(rows: Regrets, graphs: Sequence[str]) -> Regrets:
     usual = {name: median(row[name] for row in rows.values() if name in row) for name in graphs}
     full = Regrets()
     for title, row in rows.items():
-        whole = [name for name in row if not name.endswith(SHORT)]
-        share = mean(row[name] for name in whole) / max(mean(usual[name] for name in whole), 1e-9)
+        share = mean(row.values()) / max(mean(usual[name] for name in row), 1e-9)
         full[title] = {name: round(row.get(name, share * usual[name]), 6) for name in graphs}
     return full
 
 
 def portfolio(rows: Regrets, graphs: Sequence[str], size: int = SIZE) -> list[str]:
-    """Return settings in the order in which a search should try them; the first is the best of whole trainings."""
-    whole = [name for name in graphs if not name.endswith(SHORT)]
+    """Return settings in the order in which a search should try them; the first is the best single default."""
     chosen = list[str]()
     best = dict.fromkeys(graphs, WORST)
 
     def left(title: str) -> float:
-        return mean(min(best[name], rows[title][name]) for name in (graphs if chosen else whole))
+        return mean(min(best[name], rows[title][name]) for name in graphs)
 
     for _ in range(size):
         chosen.append(min((title for title in rows if title not in chosen), key=left))
@@ -112,15 +104,14 @@ def main() -> None:
     arguments = parser.parse_args()
     found, settings, was = records(arguments.folder)
     graphs = list(was)
-    every = [*graphs, *dict.fromkeys(name for row in found.values() for name in row if name not in was)]
-    rows = completed(regrets(found, every), every)
-    chosen = portfolio(rows, every, arguments.size)
+    rows = completed(regrets(found, graphs), graphs)
+    chosen = portfolio(rows, graphs, arguments.size)
     for title in chosen:
         print(title, settings[title])
     print(f"\n{'regret':<14}{'as it was':>10}{'default':>9}{'portfolio':>11}   without this graph: default, portfolio")
     rows_of_table = []
     for name in graphs:
-        without = portfolio(rows, [each for each in every if name != each.removesuffix(SHORT)], arguments.size)
+        without = portfolio(rows, [each for each in graphs if name != each], arguments.size)
         mine, others = after(rows, chosen, name), after(rows, without, name)
         rows_of_table.append({"graph": name, "was": rows[was[name]][name], "with": mine, "without": others})
         before = rows[was[name]][name]

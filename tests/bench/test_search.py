@@ -9,6 +9,9 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings as drawn, strategies as st
 
+pytest.importorskip("optuna", reason="the extra `tune` is not installed")
+sqlalchemy = pytest.importorskip("sqlalchemy")
+
 from laws import refused, slow_but
 from procrustes_kge.bench import search as module
 from procrustes_kge.bench.search import FILE, LongSearch, watched
@@ -22,8 +25,6 @@ from procrustes_kge.training.trainer import Progress
 from procrustes_kge.training.trials import Judge, Trial
 from procrustes_kge.training.tuning import RACE
 from toys import random_graph, rotated_graph
-
-sqlalchemy = pytest.importorskip("sqlalchemy")
 
 GRAPH = rotated_graph()
 FIXED = {"dim": 8, "epochs": 10, "device": "cpu", "workers": 1}

@@ -57,6 +57,14 @@ def crowded_graph(seed=0):
     return SimpleNamespace(entities=range(entities), relations=range(2), train=train)
 
 
+def test_scratch_memory_for_fewer_segments_is_refused():
+    graph = crowded_graph()
+    layout = FusedLayout.of(graph.train.to(DEVICE), 400, 2)
+    scratch = fused.Scratch(layout, 2, 4, DEVICE)
+    with pytest.raises(ValueError, match="for 2 segments, expected at least 3"):
+        fused.FusedSegments(torch.zeros(3, 400, 4, device=DEVICE), layout, scratch)
+
+
 @pytest.mark.parametrize("optimiser", ["turn", "adam"])
 @pytest.mark.parametrize("loss", ["squared", "norm"])
 @pytest.mark.parametrize("translate", [True, False])

@@ -8,7 +8,9 @@ import torch
 from methods import METHODS, NOISY
 from procrustes_kge.graphs.graph import split_graph
 from procrustes_kge.models.ranking import evaluate
+from procrustes_kge.training.costs import measured
 from procrustes_kge.training.full_batch import FullBatch
+from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.loop import run
 from procrustes_kge.training.recipes import learned
 from procrustes_kge.training.state import copied
@@ -67,3 +69,13 @@ def test_a_gpu_learns_about_what_a_cpu_learns(method, settings):
     mrrs = {device: evaluate(each.model.to("cpu"), graph, "valid").mrr for device, each in found.items()}
     assert losses["cuda"] == pytest.approx(losses["cpu"], rel=0.2, abs=0.05)
     assert mrrs["cuda"] == pytest.approx(mrrs["cpu"], abs=0.1)
+
+
+@pytest.mark.parametrize("pilot", [40, 100])
+def test_the_time_of_full_batch_is_measured_with_more_segments_than_a_part_has(pilot):
+    """Scratch memory for the segments of a part was once too small for those that are timed together."""
+    graph = rotated_graph()
+    settings = FitSettings(dim=400, segment=4, pilot=pilot, device="cuda", epochs=4)
+    costs = measured(graph, settings, 0.2)
+    assert costs.learning(graph, settings, settings.epochs) > 0
+    assert learned(graph, settings).model.vectors.isfinite().all()

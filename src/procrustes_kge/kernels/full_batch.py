@@ -31,6 +31,7 @@ class Scratch:
     """Memory for what one kernel passes to the next; blocks that are trained one after another may share it."""
 
     def __init__(self, layout: FusedLayout, segments: int, width: int, device: torch.device) -> None:
+        self.segments = segments
         self.covariances = torch.empty(segments, layout.tail_workloads, width, width, device=device)
         self.sums = torch.empty(segments, layout.tail_workloads, 2, width, device=device)
         self.rotations = torch.empty(segments, layout.relations, width, width, device=device)
@@ -42,7 +43,7 @@ class Scratch:
     def numbers(layout: FusedLayout, width: int) -> int:
         """Return how many numbers it holds for a segment."""
         sizes = Scratch(layout, 1, width, torch.device("meta"))  # a device that holds no numbers
-        return sum(table.numel() for table in vars(sizes).values())
+        return sum(table.numel() for table in vars(sizes).values() if isinstance(table, Tensor))
 
 
 class FusedSegments:
@@ -56,6 +57,8 @@ class FusedSegments:
         self, vectors: Float[Tensor, "segments entities width"], layout: FusedLayout, scratch: Scratch | None = None
     ) -> None:
         segments, _, width = vectors.shape
+        if scratch is not None and scratch.segments < segments:
+            raise ValueError(f"scratch memory for {scratch.segments} segments, expected at least {segments}")
         self.vectors, self.layout = vectors, layout
         self.scratch = scratch or Scratch(layout, segments, width, vectors.device)
         self.centres, self.taken = vectors.mean(dim=1), 0

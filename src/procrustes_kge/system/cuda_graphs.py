@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -56,7 +57,7 @@ class RecordedStep:
         with _lock, _watching() as waits:
             result = step(*tensors)
         if waits:
-            self.give_up("it waits for the GPU")
+            self.give_up(f"it waits for the GPU ({waits[0]})")
         return result
 
     def record(self, kind: Kind, step: Callable[..., Tensor], tensors: tuple[Tensor, ...]) -> None:
@@ -119,7 +120,7 @@ class _Recording:
 
 @contextmanager
 def _watching() -> Iterator[list[str]]:
-    """Give a list that holds, at the end, a line for each wait for the GPU."""
+    """Give a list that holds, at the end, the place of each wait for the GPU."""
     waits: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.filterwarnings("always", message=WAITS)
@@ -132,6 +133,6 @@ def _watching() -> Iterator[list[str]]:
             torch.cuda.set_sync_debug_mode(before)
     for each in caught:
         if WAITS in str(each.message):
-            waits.append(str(each.message))
+            waits.append(f"{Path(each.filename).name}, line {each.lineno}")
         else:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -100,6 +100,7 @@ class FullBatch:
         self.parts = [range(pilot), *cut] if pilot else cut
         self.sizes, self.done = [len(part) for part in self.parts], 0  # segments that were added
         self.spare: list[Tensor] = []
+        self.scratch: Scratch | None = None
 
     def segments_at_once(self) -> int:
         """Return how many segments make a block."""
@@ -131,21 +132,21 @@ class FullBatch:
             vectors = start_vectors(numbers, entities, settings.segment, settings.seed, self.device)
         else:
             vectors = self.given.vectors[:, list(numbers)].transpose(0, 1).to(self.device).contiguous()
-        if self.scratch is None:
+        if not self.fuses:
             return PlainBlock(self.triples.in_order(vectors), settings, self.triples.matrices(len(numbers)), self.spare)
         from procrustes_kge.kernels.full_batch import FusedSegments
 
-        return FusedBlock(FusedSegments(self.triples.in_order(vectors), self.triples.fused, self.scratch), settings)
+        scratch = self.scratch_for(len(numbers))
+        return FusedBlock(FusedSegments(self.triples.in_order(vectors), self.triples.fused, scratch), settings)
 
-    @cached_property
-    def scratch(self) -> Scratch | None:
-        """Memory that fused blocks use in turn; none where no kernels run."""
-        if not self.fuses:
-            return None
+    def scratch_for(self, segments: int) -> Scratch:
+        """Return memory that fused blocks of at most so many segments use in turn: enough for those of any part."""
         from procrustes_kge.kernels.full_batch import Scratch
 
-        most = max(min(self.segments_at_once(), size) for size in self.sizes)
-        return Scratch(self.triples.fused, most, self.settings.segment, self.device)
+        if self.scratch is None or self.scratch.segments < segments:
+            most = max(segments, *(min(self.segments_at_once(), size) for size in self.sizes))
+            self.scratch = Scratch(self.triples.fused, most, self.settings.segment, self.device)
+        return self.scratch
 
     def add(self, trainer: SegmentsTrainer) -> None:
         """Take over the vectors of the next segments."""

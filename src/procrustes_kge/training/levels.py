@@ -19,7 +19,6 @@ from procrustes_kge.training.trials import Judge
 USUAL_DIM = 200  # of a trial: with fewer numbers less regularisation is best, with more hardly any other
 DIMS = (200, 100)
 SHARES = (1.0, 0.5, 0.25)  # of the epochs
-SHORTEST = 50  # numbers, where there is hardly any time: what is best there is good, if not best, with more of them
 MOST_NEGATIVES, FEW_NEGATIVES = 10**9, 256  # few: a third of the time on a CPU, and nearly the same settings are best
 FEWEST_EPOCHS = 5
 LONGER = 4  # times as many numbers where nothing is compared with negatives: it trains as fast, and needs them
@@ -64,8 +63,6 @@ def possible(settings: ContrastSettings) -> list[Level]:
     dims = [most, *(dim for dim in DIMS if dim < most)]
     negatives = FEW_NEGATIVES if isinstance(settings.negatives, int) else MOST_NEGATIVES
     short = [Level(dims[-1], share, negatives) for share in SHARES]
-    if dims[-1] > SHORTEST:
-        short.append(Level(SHORTEST, SHARES[-1], negatives // 2))
     return [*map(Level, dims), *(level for level in short if level != Level(dims[-1]))]
 
 
@@ -88,6 +85,8 @@ class Prices:
         self.workers = (settings.workers or cores()) if on_a_cpu else 1  # trials at once, on a thread each
         self.threads = 1 if on_a_cpu else 0
         self.least, self.most = (self._work(each) for each in (self.levels[-1], self.levels[0]))
+        if not on_a_cpu:
+            self._timed(self.levels[-1], seconds)  # a GPU first loads what training needs
         self.low = self._timed(self.levels[-1], seconds)
         # What may take too long for a trial is not timed: it grows with the work at most.
         self.high = self.low * self.most / self.least

@@ -54,6 +54,7 @@ WANTED = 10  # trials: a level of trials has room for so many, if any has; about
 PATIENCE = 32  # trials without a better one
 SEARCHING, STARVED = 0.6, 0.25  # of the time, at most: where training needs little of it, and where it needs it all
 SPARE = 2.0  # times the seconds that training is expected to take are left to it: what wins may be dearer
+NEEDED = 1.3  # times, where it is known what wins
 RACING = 0.4  # of the time for trials
 LATE = 3.0  # times as long as expected: then a trial has fewer epochs
 LOADING = 0.1  # of the time may go on what a trial needs for the first time, such as kernels, before it is late
@@ -111,8 +112,13 @@ class Search:
         self.workers = (base.workers or cores()) if on_a_cpu else 1  # trials at once, with a thread each
         self.threads = 1 if on_a_cpu else 0
         self.trials_end, self.race_ends, self.pace, self.races = float("inf"), float("inf"), 0.0, True
-        first = [*others(base, graph), {ANOTHER: FASTEST}] if isinstance(base, ContrastSettings) else []
-        self.proposals = Proposals(base, space_of(base), tuning.kept, first, self.settings_of)
+        self.proposals = self.proposing(set())
+
+    def proposing(self, more_kept: set[str]) -> Proposals:
+        """Return what proposes changes: of all that is not kept."""
+        base, kept = self.base, {*self.tuning.kept, *more_kept}
+        first = [*others(base, self.graph), {ANOTHER: FASTEST}] if isinstance(base, ContrastSettings) else []
+        return Proposals(base, space_of(base), kept, first, self.settings_of)
 
     def settings_of(self, changes: Changes) -> Settings:
         """Return the settings with some changes; another recipe keeps what is to be kept.
@@ -183,15 +189,17 @@ class Search:
         self.prices = Prices(self.judge, self.base, self.seconds)
         training = SPARE * self.base.groups * self.prices.of(self.prices.levels[0])
         share = min(SEARCHING, max(STARVED, 1 - training / self.seconds)) * self.seconds
-        left = share - self.now()
-        for_trials, cheapest = (1 - RACING) * left, self.prices.levels[-1:]
-        # Where there is no time for many trials, the more of them the better; if there is none for a race, all of it.
-        level = self.prices.dearest(for_trials, WANTED) or self.prices.dearest(left, LEAST + 1 + FINALISTS, cheapest)
+        left, level = share - self.now(), None
+        if training / self.seconds > 1 - STARVED:
+            # Then the time decides how many epochs there are: to compare others would be to compare times.
+            self.proposals = self.proposing({"epochs"})
+        else:
+            level = self.prices.dearest((1 - RACING) * left, WANTED)
         self.races = level is not None
-        level = level or self.prices.dearest(left, LEAST, cheapest)
+        level = level or self.prices.dearest(left, WANTED) or self.prices.dearest(left, LEAST)
         if level is None and not self.trials:
-            dear = spoken_time(self.prices.of(cheapest[0]))
-            return f"not tuned: a short trial takes about {dear}, and there is no time for {LEAST}"
+            dear = spoken_time(self.prices.of(self.prices.levels[-1]))
+            return f"not tuned: a short trial takes about {dear}, and there is no time for {LEAST}; try --time 10m"
         self.level = level if level and not self.trials else self.level
         self.trials_end, self.race_ends = share - self.races * RACING * left, share
         self.pace = self.prices.of(self.level)
@@ -223,7 +231,8 @@ class Search:
     def race(self) -> None:
         """Try the best again beside what the search started from: longer, from another seed, on another split."""
         best = sorted((each for each in self.trials if each.valid_mrr), key=lambda each: -each.score)[:FINALISTS]
-        racing = [{}, *(each.changes for each in best if each.changes)]
+        # The cheapest first: what is dearer has to lead it.
+        racing = [{}, *(each.changes for each in sorted(best, key=lambda each: each.seconds) if each.changes)]
         if not (self.races and self.racers) or len(racing) == 1:
             return
         level = whole(self.base)
@@ -245,7 +254,7 @@ class Search:
             winner = leader(self.raced)
             longer = self.prices.of(whole(self.base)) / self.prices.of(self.race_level)
             training = self.base.groups * longer * winner.seconds
-            self.race_ends = AIM * self.seconds - SPARE * training
+            self.race_ends = AIM * self.seconds - NEEDED * training
             proposed = self.proposals.next(self.raced, GENERATION, first=False)
             found = self.tried(proposed, self.race_level, AROUND, self.race_ends, self.base.seed + 1)
             self.raced += [each.beside(self.raced[0]) for each in found]
