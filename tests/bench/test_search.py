@@ -10,7 +10,8 @@ import torch
 from hypothesis import HealthCheck, given, settings as drawn, strategies as st
 
 pytest.importorskip("optuna", reason="the extra `tune` is not installed")
-sqlalchemy = pytest.importorskip("sqlalchemy")
+
+import sqlalchemy
 
 from laws import refused, slow_but
 from procrustes_kge.bench import search as module

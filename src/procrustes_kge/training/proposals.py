@@ -37,9 +37,9 @@ class Proposals:
         self.first = [{}, *map(self.differing, free)]
 
     def next(self, trials: Sequence[Trial], count: int, first: bool = True) -> list[Changes]:
-        """Return at most so many changes that were not tried, the portfolio first; none where all that there is has been.
+        """Return at most so many changes that were not tried, fewer where all that there is has been.
 
-        Without `first`, only mixtures of these trials.
+        The portfolio comes first; without `first`, there are only mixtures of these trials.
         """
         draw = random.Random(f"{self.seed} {len(trials)}")
         found, known = list[Changes](), [each.changes for each in trials]

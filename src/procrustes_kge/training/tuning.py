@@ -1,6 +1,6 @@
 """Self-tuning: the settings that validation likes best, found within a time or a number of trials.
 
-    portfolio ─short trials→ mixtures of the best ─race of the best, longer vectors, another seed→ search around ─→ settings
+    portfolio ─short trials→ mixtures ─race of the best, longer vectors, another seed→ search around it ─→ settings
 
 A trial trains one short part of a model, since groups of numbers are trained apart: what is best for short vectors is
 nearly best for long ones. The race checks that, and that the winner was not lucky. Where training the winner leaves
@@ -106,6 +106,7 @@ class Search:
         self.seconds, self.most = tuning.seconds, tuning.trials
         self.report, self.checkpoints = report, checkpoints or Checkpoints()
         self.started, self.trials, self.level = time.perf_counter(), list[Trial](), usual(base)
+        self.groups = base.groups if isinstance(base, ContrastSettings) else 1
         self.raced, self.race_level = list[Trial](), whole(base)  # in the race and after it
         on_a_cpu = choose_device(base.device).type == "cpu"
         self.judge = Judge.of(graph, whole(base).dim, base.seed, ample=not on_a_cpu)
@@ -187,7 +188,7 @@ class Search:
         if not isinstance(self.base, ContrastSettings):
             return "not tuned: of this recipe, a search takes a number of trials, such as --trials 20"
         self.prices = Prices(self.judge, self.base, self.seconds)
-        training = SPARE * self.base.groups * self.prices.of(self.prices.levels[0])
+        training = SPARE * self.groups * self.prices.of(self.prices.levels[0])
         share = min(SEARCHING, max(STARVED, 1 - training / self.seconds)) * self.seconds
         left, level = share - self.now(), None
         if training / self.seconds > 1 - STARVED:
@@ -253,7 +254,7 @@ class Search:
         while self.seconds is not None and self.raced and waited(self.raced) < PATIENCE:
             winner = leader(self.raced)
             longer = self.prices.of(whole(self.base)) / self.prices.of(self.race_level)
-            training = self.base.groups * longer * winner.seconds
+            training = self.groups * longer * winner.seconds
             self.race_ends = AIM * self.seconds - NEEDED * training
             proposed = self.proposals.next(self.raced, GENERATION, first=False)
             found = self.tried(proposed, self.race_level, AROUND, self.race_ends, self.base.seed + 1)
