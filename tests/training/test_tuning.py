@@ -15,12 +15,13 @@ from procrustes_kge.training import trials
 from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
-from procrustes_kge.training.levels import Level, possible, usual, whole, work
+from procrustes_kge.training.levels import Level, Prices, possible, usual, whole, work
+from procrustes_kge.training.recipes import recipe
 from procrustes_kge.training.spaces import space_of
 from procrustes_kge.training.trainer import Progress
-from procrustes_kge.training.trials import ENOUGH, FEWEST, MOST_ASIDE, Judge, Trial
+from procrustes_kge.training.trials import ENOUGH, FEWEST, MOST_ASIDE, REAL, Judge, Trial, leader
 from procrustes_kge.training.tuned import Tuning
-from procrustes_kge.training.tuning import Search, tune
+from procrustes_kge.training.tuning import Search, others, tune
 from toys import random_graph
 
 GRAPH = random_graph(entities=30, relations=2, triples=600)
@@ -38,7 +39,7 @@ def planted(noise=0.0, worth=0.2):
         generator = torch.Generator().manual_seed(crc32(str(settings).encode()))
         drawn = noise * torch.randn(len(judge.sample), generator=generator, dtype=torch.float64)
         reciprocals = 0.6 - worth * min(apart, 3) / 3 + drawn
-        return Trial(changes, stage, reciprocals.mean().item(), seconds=0.0, reciprocals=reciprocals)
+        return Trial(changes, stage, reciprocals.mean().item(), seconds=settings.epochs / 1e6, reciprocals=reciprocals)
 
     return try_out
 
@@ -153,6 +154,60 @@ def test_the_best_so_far_will_do(plant, tmp_path):
     found = Search(GRAPH, BASE, Tuning(trials=40, enough=True), checkpoints=kept).run()
     assert found.chosen is not None
     assert 4 <= len(found.trials) < 40
+
+
+def test_what_the_recipe_leaves_out_on_a_device_no_settings_of_the_portfolio_bring_back():
+    large = random_graph(entities=5000, relations=2, triples=6000)
+    for graph in (GRAPH, large):
+        usual = recipe("accurate", graph, "cpu")
+        weights = {each["relation_weight"] for each in others(usual, graph)}
+        assert (weights == {0.0}) == (usual.relation_weight == 0)
+
+
+def test_with_a_time_the_search_goes_on_around_the_winner_of_the_race(plant, monkeypatch):
+    plant(noise=0.02)
+    monkeypatch.setattr(Prices, "_timed", lambda *_: 0.01)
+    found = tune(GRAPH, BASE, seconds=100)  # ends when nothing better has been found for long
+    stages = [each.stage for each in found.trials]
+    assert [*dict.fromkeys(stages)] == ["trial", "race", "around"]
+    assert BEST / 2 < found.settings.regularisation < 2 * BEST
+    around = [each for each in found.trials if each.stage == "around"]
+    assert {(each.changes.get("dim"), each.changes.get("groups")) for each in around} == {(None, None)}
+
+
+def test_where_training_needs_all_the_time_trials_have_as_many_epochs(plant, monkeypatch):
+    plant(noise=0.02)
+    monkeypatch.setattr(Prices, "of", lambda self, level: 4.0 if level == self.levels[0] else 0.1)
+    found = tune(GRAPH, BASE, seconds=8)
+    own = [each for each in found.trials if "recipe" not in each.changes]
+    assert len(own) > 1
+    assert not any("epochs" in each.changes for each in own)
+    assert {each.stage for each in found.trials} == {"trial"}
+
+
+def test_a_later_trial_leads_by_a_margin_alone():
+    some = [Trial({}, valid_mrr=0.4), Trial({"crowd": 0.0}, valid_mrr=0.43, error=0.02)]
+    assert leader(some) is some[1]
+    assert leader([*some, Trial({"crowd": 1.0}, valid_mrr=0.435, error=0.02)]) is some[1]
+    assert leader([some[0], Trial({"crowd": 1.0}, valid_mrr=0.405, error=0.02)]) is some[0]
+
+
+def test_the_cheapest_settings_race_first(plant):
+    plant(noise=0.01)
+    found = tune(GRAPH, BASE, trials=24)
+    race = [each.changes for each in found.trials if each.stage == "race"]
+    seconds = {str(each.changes): each.seconds for each in found.trials if each.stage == "trial"}
+    assert race[0] == {}
+    assert [seconds[str(each)] for each in race[1:]] == sorted(seconds[str(each)] for each in race[1:])
+
+
+def test_a_validation_triple_counts_more_than_one_that_was_set_aside():
+    graph = replace(GRAPH, valid=GRAPH.valid[:4])
+    judge = Judge.of(graph, 20)
+    real = [any((each == one).all() for one in graph.valid) for each in judge.sample]
+    counts = {bool(is_real): round(count.item(), 6) for is_real, count in zip(real, judge.counts, strict=True)}
+    assert counts[True] == pytest.approx(REAL * counts[False])
+    assert judge.counts.mean().item() == pytest.approx(1)
 
 
 def test_what_is_kept_is_a_setting():

@@ -84,7 +84,10 @@ def others(base: ContrastSettings, graph: Graph) -> list[dict[str, Any]]:
     """Return the portfolio, without its first settings where a search starts from those, as they fit the device."""
     first, *more = portfolio()
     usual = recipe(DEFAULT, graph, base.device)
-    return more if all(getattr(base, name) == getattr(usual, name) for name in first) else [first, *more]
+    chosen = more if all(getattr(base, name) == getattr(usual, name) for name in first) else [first, *more]
+    # What the recipe leaves out here, since it takes too long, the others leave out too.
+    left_out = {name: getattr(usual, name) for name in ("relation_weight",) if not getattr(usual, name)}
+    return [{**each, **left_out} for each in chosen]
 
 
 class Search:
