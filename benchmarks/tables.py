@@ -6,6 +6,9 @@ python benchmarks/tables.py table               the paper's table with our figur
 python benchmarks/tables.py best                the baselines beside their best published figures, for docs/baselines.md
 python benchmarks/tables.py default             which recipe is best within a minute, for docs/choosing-a-recipe.md
 python benchmarks/tables.py search accurate     what each setting of a recipe is worth, for docs/tuning.md
+python benchmarks/tables.py ideas               what each idea is worth on nine graphs, for docs/tuning.md
+python benchmarks/tables.py tuned cuda          what tuning gains on ten graphs, for docs/tuning.md
+python benchmarks/tables.py plateau             how far the two benchmarks go, for docs/tuning.md
 python benchmarks/tables.py restoring           what leaving the rotations out costs, for docs/after-training.md
 python benchmarks/tables.py speed cpu wn18rr    epochs, training and ranking beside their floors, for docs/speed.md
 python benchmarks/tables.py growth cpu          how an epoch grows, for docs/speed.md
@@ -35,6 +38,7 @@ from procrustes_kge.bench.paper import DATASETS
 from procrustes_kge.bench.table import MISSING, Row, as_markdown, read_line, table_rows
 from procrustes_kge.models.ranking import figure
 from procrustes_kge.training.baseline_recipes import PUBLISHED
+from tables_of_settings import flags_of, ideas_table, plateau_table, search_table, steps_table, tuned_table
 
 # Result file, dataset, recipe, and flags beside it.
 ROWS = (
@@ -102,7 +106,7 @@ def tried_table() -> str:
     tries = json.loads((result_files.RESULTS / "tried.json").read_text(encoding="utf-8"))["tries"]
     for row in table_rows():
         for each in (each for each in tries if each["row"] == row.name):
-            words = _flags(result_files.renamed(each["changes"]))
+            words = flags_of(result_files.renamed(each["changes"]))
             kept = json.loads(row.file(result_files.RESULTS).read_text(encoding="utf-8"))["runs"][0]
             mrrs = [f"{mrr:.4f}".lstrip("0") for mrr in (each["valid_mrr"], kept["metrics"]["valid"]["mrr"])]
             lines.append(f"| {DATASETS[row.dataset]}, {row.title} | {words} | {' | '.join(mrrs)} |")
@@ -283,69 +287,6 @@ def _two_times(row: dict[str, float]) -> str:
     return f"{row['index_milliseconds']:.1f} ms, {row['exact_milliseconds']:.0f} ms"
 
 
-def search_table(study: str) -> str:
-    """Return, in Markdown, the validation MRR at the start of a search and after each change, on both benchmarks."""
-    starts: list[dict[str, Any]] = []
-    found: dict[str, dict[str, str]] = {}
-    datasets = ("wn18rr", "fb15k-237")
-    for dataset in datasets:
-        file = result_files.RESULTS / f"search-{study.replace('+', '-')}-{dataset}.json"
-        content = json.loads(file.read_text(encoding="utf-8"))
-        starts.append(result_files.renamed(content["settings"]))
-        for trial in content["trials"]:
-            cells = found.setdefault(json.dumps(result_files.renamed(trial["change"])), {})
-            cells[dataset] = f"{figure(trial['valid_mrr'])} in {trial['seconds']:.1f} s"
-    lines = ["| | WN18RR | FB15k-237 |", "|---|---|---|"]
-    for key, cells in found.items():
-        change = json.loads(key)
-        shown = []
-        for dataset, start in zip(datasets, starts, strict=True):
-            same = all(start[name] == value for name, value in change.items())
-            shown.append(cells.get(dataset, "as at the start" if same else ""))
-        first = _flags(change) or f"at the start, `--dim {starts[0]['dim']}`"
-        lines.append(f"| {first} | {' | '.join(shown)} |")
-    return "\n".join(lines)
-
-
-def ideas_table() -> str:
-    """Return, in Markdown, what each change of one start gives on each graph: differences in validation MRR."""
-    found: dict[str, dict[str, list[float]]] = {}
-    for file in sorted(result_files.RESULTS.glob("ideas-*.json")):
-        content = json.loads(file.read_text(encoding="utf-8"))
-        for row in content["results"]:
-            found.setdefault(row["idea"], {}).setdefault(content["dataset"], []).append(row.get("valid_mrr", 0.0))
-    start = {graph: mean(seen) for graph, seen in found.pop("the start").items()}
-    lines = [f"| | {' | '.join(start)} |", "|---" * (len(start) + 1) + "|"]
-    lines.append(f"| at the start | {' | '.join(map(figure, start.values()))} |")
-    for idea, seen in found.items():
-        cells = [f"{mean(seen[graph]) - mrr:+.3f}" if graph in seen else "" for graph, mrr in start.items()]
-        lines.append(f"| {idea} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def steps_table() -> str:
-    """Return, in Markdown, the validation MRR of each optimiser, with and without a translation, and after how long."""
-    rows = json.loads((result_files.RESULTS / "steps.json").read_text(encoding="utf-8"))["rows"]
-    heading: list[str] = []
-    found: dict[str, list[str]] = {}
-    for row in map(result_files.renamed, rows):
-        where = f"{DATASETS[row['dataset']]}, `{'h Q + b' if row['translate'] else 'h Q'}`"
-        heading += [] if where in heading else [where]
-        found.setdefault(row["optimiser"], []).append(f"{figure(row['valid_mrr'])} after {row['epochs']} epochs")
-    lines = [f"| | {' | '.join(heading)} |", "|---" * (len(heading) + 1) + "|"]
-    return "\n".join([*lines, *(f"| `{name}` | {' | '.join(cells)} |" for name, cells in found.items())])
-
-
-def _flags(settings: dict[str, Any]) -> str:
-    """Return settings as the command's flags."""
-    return ", ".join(_flag(name, value) for name, value in settings.items())
-
-
-def _flag(name: str, value: Any) -> str:
-    name = name.replace("_", "-")
-    return f"`--{'' if value else 'no-'}{name}`" if isinstance(value, bool) else f"`--{name} {value}`"
-
-
 def _mean(views: list[dict[str, Any]], key: str) -> str:
     return figure(mean(view[key] for view in views))
 
@@ -412,6 +353,8 @@ TABLES: dict[str, Callable[..., str]] = {
     "restoring": restoring_table,
     "search": search_table,
     "ideas": ideas_table,
+    "tuned": tuned_table,
+    "plateau": plateau_table,
     "speed": speed_table,
     "growth": growth_table,
     "memory": memory_table,

@@ -13,11 +13,13 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from fuzz_exchange import VECTORS, zipped
 from fuzz_inputs import Files, Target
@@ -26,6 +28,8 @@ from procrustes_kge.graphs.graph import Graph
 from procrustes_kge.graphs.labels import read_labels
 from procrustes_kge.graphs.reading import read_graph
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
+from procrustes_kge.runs.indexes import read_index, write_index
+from procrustes_kge.runs.mapped import mapped_run
 from procrustes_kge.runs.store import load_run, save
 from procrustes_kge.system.extras import package
 from procrustes_kge.training.checkpoints import Stopped
@@ -292,6 +296,43 @@ def check_run(path: Path) -> bool:
     return True
 
 
+def check_mapped(path: Path) -> bool:
+    """Read a run as one question does, without PyTorch; what is believed must be what was saved."""
+    found, whole = mapped_run(path.parent), mapped_run(path.parent.parent / "whole")
+    assert whole is not None, "a whole run is not read"
+    if found is None:  # `check_run` says what is wrong
+        return False
+    _same_arrays(found.tables, whole.tables)
+    _same_arrays(found.splits, whole.splits)
+    names = [(each.entities.names, each.relations.names, each.entities.labels) for each in (found, whole)]
+    assert names[0] == names[1], "names of another run"
+    return True
+
+
+def index(folder: Path) -> Files:
+    """Return the files of an index."""
+    codes = np.arange(120, dtype=np.uint8).reshape(40, 3)
+    write_index(folder / "index", {"vectors": "x", "recall": 0.99}, {"codes": codes, "norms": np.ones(40, np.float32)})
+    return {file.name: file.read_bytes() for file in (folder / "index").iterdir()}
+
+
+def check_index(path: Path) -> bool:
+    """Read an index; what is damaged is an error that those who ask for it expect."""
+    about, arrays = read_index(path.parent.parent / "whole")
+    try:
+        found, found_arrays = read_index(path.parent)
+    except (OSError, ValueError):
+        return False
+    assert found == about, "an index of something else"
+    _same_arrays(found_arrays, arrays)
+    return True
+
+
+def _same_arrays(found: Mapping[str, np.ndarray], whole: Mapping[str, np.ndarray]) -> None:
+    assert found.keys() == whole.keys(), "other tables"
+    assert all(np.array_equal(found[name], whole[name]) for name in whole), "tables of another run"
+
+
 def _tables(model: Any) -> dict[str, Any]:
     return dict(model.tables())
 
@@ -350,5 +391,7 @@ TARGETS: dict[str, Target] = {
     "labels": Target(labels, check_labels, [*NASTY, *JSON]),
     "archive": Target(archives, check_archive, share=1),
     "run": Target(run_folder, check_run, share=4, together=True),
+    "mapped": Target(run_folder, check_mapped, share=4, together=True),
+    "index": Target(index, check_index, share=4, together=True),
     "checkpoint": Target(checkpoint, check_checkpoint, share=4, together=True),
 }
