@@ -17,6 +17,8 @@ from procrustes_kge.runs.store import load
 from procrustes_kge.training.budget import parse_size, parse_time
 from procrustes_kge.training.recipes import check_recipe, recipes_with
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PAGES = (
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),

@@ -28,7 +28,6 @@ def test_findings_are_small():
     assert all(path.stat().st_size < 20_000 for path in FINDINGS)
 
 
-@pytest.mark.slow
 def test_a_campaign_is_repeated_by_its_seed():
     flags = "--only", "tsv", "ntriples", "labels", "--inputs", "60", "--jobs", "1", "--seed", "3"
     lines = [[line.split()[:5] for line in fuzz(*flags).stdout.splitlines()] for _ in range(2)]

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "tutorial.ipynb"
 TRAINING, SHORT = "dim=100, epochs=30", 'device="cpu", dim=40, epochs=2'
 RUN = """

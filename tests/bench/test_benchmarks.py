@@ -227,6 +227,7 @@ def test_older_files_are_read_by_the_names_of_today(script):
     assert today.issuperset(result_files.OLD_NAMES.values())
 
 
+@pytest.mark.slow
 def test_trainings_are_timed_and_their_epochs_stand_beside_a_floor(script):
     epochs, graph = script("epochs"), rotated_graph()
     settings = ContrastSettings(dim=16, segment=8, groups=2, epochs=2, batch=64, validate_every=0, device="cpu")

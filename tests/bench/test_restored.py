@@ -34,6 +34,7 @@ def test_likeness_is_that_of_rotations():
     assert abs(study.likeness(model, other)) < 0.3
 
 
+@pytest.mark.slow
 def test_every_recipe_of_ours_has_a_row_and_is_drawn():
     rows = study.plan(PLACE)
     assert [row.name for row in rows] == list(study.RECIPES)

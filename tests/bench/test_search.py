@@ -79,6 +79,7 @@ def outcome(found):
 # What is found.
 
 
+@pytest.mark.slow
 def test_what_is_planted_is_found(planted, tmp_path):
     found, _ = searched(tmp_path, trials=25)
     start = recipe("distmult", GRAPH, **FIXED)
@@ -101,6 +102,7 @@ def test_of_our_own_model_the_portfolio_comes_next(planted, tmp_path):
         assert changes.items() <= wanted.items()
 
 
+@pytest.mark.slow
 def test_what_is_fixed_stays_in_every_trial(planted, tmp_path):
     fixed = {**FIXED, "learning_rate": 0.123, "query_dropout": 0.25}
     found, proposed = searched(tmp_path, fixed=fixed, trials=12)
@@ -109,6 +111,7 @@ def test_what_is_fixed_stays_in_every_trial(planted, tmp_path):
     assert not any(each.changes.keys() & fixed.keys() for each in proposed)
 
 
+@pytest.mark.slow
 def test_hopeless_trials_are_ended_early(planted, tmp_path):
     _, proposed = searched(tmp_path, trials=24)
     ended, whole = ([each for each in proposed if each.stage == stage] for stage in (PRUNED, TRIED))
@@ -117,6 +120,7 @@ def test_hopeless_trials_are_ended_early(planted, tmp_path):
     assert max(each.valid_mrr for each in ended) < max(each.valid_mrr for each in whole)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_is_not_trained_and_does_not_count(planted, tmp_path):
     found, proposed = searched(tmp_path, "ote", fixed={"dim": 24, "epochs": 10, "device": "cpu"}, trials=14)
     refusals = [each for each in proposed if each.stage == REFUSED]
@@ -124,6 +128,7 @@ def test_what_cannot_be_is_not_trained_and_does_not_count(planted, tmp_path):
     assert len([each for each in found.trials if each.stage in (TRIED, PRUNED)]) == 14
 
 
+@pytest.mark.slow
 def test_a_search_ends_where_there_is_nothing_else_to_try(planted, tmp_path):
     space = LongSearch(GRAPH, "distmult", FIXED, tmp_path / "first").study.space
     values = values_of(recipe("distmult", GRAPH, **FIXED))
@@ -148,6 +153,7 @@ def test_trials_that_fail_are_no_end_of_the_search(failing, planted, tmp_path, m
     assert ("training diverged" in found.said) == (failing == "all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*BASELINES, "rotate-paper", "fast", "accurate"])
 def test_every_model_can_be_searched(name, planted, tmp_path):
     fixed = {"epochs": 4, "device": "cpu"}
@@ -159,6 +165,7 @@ def test_every_model_can_be_searched(name, planted, tmp_path):
     assert len(found.trials) == 4
 
 
+@pytest.mark.slow
 @given(st.integers(1, 500), st.integers(0, 200))
 def test_a_trial_has_a_learning_curve(epochs, every):
     start = recipe("distmult", None, "cpu", epochs=epochs, validate_every=every)
@@ -171,6 +178,7 @@ def test_a_trial_has_a_learning_curve(epochs, every):
 # Real trainings.
 
 
+@pytest.mark.slow
 def test_with_real_trainings_a_search_repeats(tmp_path):
     found = [outcome(searched(tmp_path / name, fixed={**FIXED, "epochs": 3}, trials=6)) for name in "ab"]
     assert found[0] == found[1]
@@ -184,6 +192,7 @@ def test_on_a_gpu_a_search_repeats_where_trainings_do(name, tmp_path):
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_another_seed_searches_elsewhere(planted, tmp_path):
     one, other = (searched(tmp_path / str(seed), fixed={**FIXED, "seed": seed}, trials=6)[1] for seed in (0, 1))
     assert [each.changes for each in one] != [each.changes for each in other]
@@ -192,6 +201,7 @@ def test_another_seed_searches_elsewhere(planted, tmp_path):
 # Stopped, and gone on with.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stops", slow_but([(35,)], [(1,), (35,), (3, 90, 17)]))
 def test_a_search_that_was_stopped_ends_as_one_that_never_was(stops, planted, tmp_path):
     whole = outcome(searched(tmp_path / "whole", trials=14))
@@ -204,6 +214,7 @@ def test_a_search_that_was_stopped_ends_as_one_that_never_was(stops, planted, tm
     assert outcome(searched(tmp_path / "cut", trials=14, resume=True)) == whole
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("before", slow_but([6], [0, 1, 6, 11]))
 def test_a_trial_that_ran_when_the_process_was_killed_is_made_anew(before, planted, tmp_path):
     whole = outcome(searched(tmp_path / "whole", trials=12))
@@ -216,12 +227,14 @@ def test_a_trial_that_ran_when_the_process_was_killed_is_made_anew(before, plant
     assert outcome(searched(tmp_path / "cut", trials=12, resume=True)) == whole
 
 
+@pytest.mark.slow
 def test_more_trials_may_follow(planted, tmp_path):
     searched(tmp_path / "cut", trials=9)
     more, whole = searched(tmp_path / "cut", trials=14, resume=True), searched(tmp_path / "whole", trials=14)
     assert outcome(more) == outcome(whole)
 
 
+@pytest.mark.slow
 def test_a_race_that_was_run_is_not_run_again(planted, tmp_path):
     first = searched(tmp_path, trials=14)
     before = len(planted)
@@ -232,6 +245,7 @@ def test_a_race_that_was_run_is_not_run_again(planted, tmp_path):
 # Time.
 
 
+@pytest.mark.slow
 def test_time_ends_a_search_and_leaves_some_for_the_race(planted, tmp_path):
     moments = iter(range(10**6))
     found, _ = searched(tmp_path, left=lambda: 350.0 - next(moments))

@@ -28,6 +28,7 @@ RATES = MachineRates(copy=1e9, products=1e10, half_products=4e10)
 SMALL = FitSettings(dim=40, segment=8, epochs=2, pilot=8, device="cpu")
 
 
+@pytest.mark.slow
 def test_a_machine_copies_and_multiplies():
     rates = machine_rates(CPU)
     assert rates.copy > 0

@@ -17,6 +17,8 @@ from procrustes_kge.errors import DivergedError, InputError
 from procrustes_kge.figures.style import panels
 from toys import random_graph, rotated_graph
 
+pytestmark = pytest.mark.slow
+
 GRAPH = rotated_graph()
 PLACE = Place(GRAPH, "cpu", quick=True)
 

@@ -33,6 +33,8 @@ from procrustes_kge.training.full_batch import FullBatch
 from procrustes_kge.training.full_batch_settings import FitSettings
 from toys import rotated_graph
 
+pytestmark = pytest.mark.slow
+
 GRAPH = rotated_graph()
 PLACE = Place(GRAPH, "cpu")
 

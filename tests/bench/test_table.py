@@ -34,6 +34,8 @@ from procrustes_kge.training.recipes import OWN, recipe
 from procrustes_kge.training.supervised_settings import baseline_settings
 from rows import GRAPH, Brief, report_like, small_graph, unwanted
 
+pytestmark = pytest.mark.slow
+
 FIGURES = Figures(0.4996, 0.45, 0.5, 0.6, 1234.5, 0.0123, 30.0, 1, "a machine")
 
 

@@ -112,6 +112,7 @@ def test_ctrl_c_while_modules_load_is_one_word(moment):
     assert started.returncode == 130
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="signals are another thing here")
 @pytest.mark.parametrize("moment", slow_but(["at work", "ignored"], ["at work", "around it", "at the end", "ignored"]))
 def test_ctrl_c_at_any_other_moment_is_one_word_too(moment):

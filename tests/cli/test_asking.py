@@ -140,6 +140,7 @@ def test_neighbours_and_analogies(procrustes, planted):
     assert "turn 11" in procrustes("analogy", RUN, "--questions", "three.tsv", "-k", "1")
 
 
+@pytest.mark.slow
 def test_a_question_the_wrong_way_round_is_answered_and_told(capsys, run):
     with pytest.raises(SystemExit) as ended:
         main(["predict", str(run), "-H", "e7", "-r", "once", "-k", "1"])

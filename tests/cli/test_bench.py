@@ -16,6 +16,8 @@ from procrustes_kge.system import extras
 from procrustes_kge.system.files import write_json_atomically
 from rows import Brief, report_like, small_graph, unwanted
 
+pytestmark = pytest.mark.slow
+
 
 def test_speed_prints_one_table_or_json(procrustes, monkeypatch):
     rates = MachineRates(copy=1e9, products=1e10, half_products=4e10)

@@ -84,6 +84,7 @@ def test_more_than_there_is_gives_all_there_is(planted, procrustes):
     assert len(lines) == count + 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"])
 @pytest.mark.parametrize("after", [1, 3, 6])
 def test_what_a_signal_stopped_goes_on_to_the_same_file(after, number, code, planted, procrustes, capsys, monkeypatch):

@@ -15,6 +15,8 @@ from procrustes_kge.training.costs import Costs
 from procrustes_kge.training.recipes import OWN
 from toys import same
 
+pytestmark = pytest.mark.slow
+
 BRIEFLY = ("--dim", "40", "--epochs", "4", "--device", "cpu")
 ODD = ("--seed", 7, "--learning-rate", "0.123", "--validate-every", 2, "--no-translate", "--workers", 2)
 WAYS = {

@@ -61,6 +61,7 @@ def after(epochs, number=signal.SIGINT, monkeypatch=None):
     monkeypatch.setattr(FolderCheckpoints, "due", counted)
 
 
+@pytest.mark.slow
 @every_way
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["INT", "TERM"])
 def test_a_signal_stops_a_training_that_can_be_resumed(way, number, code, procrustes, whole, capsys, monkeypatch):
@@ -83,6 +84,7 @@ def test_a_signal_stops_a_training_that_can_be_resumed(way, number, code, procru
     assert [path.name for path in Path("runs").iterdir()] == ["ring"]
 
 
+@pytest.mark.slow
 @every_way
 def test_what_failed_is_resumed_from_its_last_checkpoint(way, whole, procrustes, capsys, monkeypatch):
     expected = whole(way)
@@ -133,6 +135,7 @@ def test_a_second_signal_does_not_wait(capfd, monkeypatch):
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize(("place", "writer"), [(store, "seal"), (checkpoints, "seal"), (jobs, "write_tensors")])
 def test_a_signal_that_ends_the_command_while_it_writes_leaves_no_scratch(place, writer, times, capfd, monkeypatch):

@@ -99,6 +99,7 @@ PLANS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OWN)
 def test_the_plan_is_printed_before_training(name, procrustes):
     lines = procrustes("train", "ring.tsv", "--recipe", name, *TINY).splitlines()
@@ -126,12 +127,14 @@ def test_a_seed_repeats_and_an_old_run_is_replaced(procrustes, trained):
         assert load("runs/ring").vectors.equal(whole.vectors) == equal
 
 
+@pytest.mark.slow
 def test_a_file_is_split_the_same_whatever_the_seed_of_training(procrustes, trained):
     for options, seed in ((("--seed", 1), 0), (("--split-seed", -7), -7)):
         procrustes("train", "ring.tsv", *TINY, *options)
         assert load_run("runs/ring").graph.checksum == read_graph("ring.tsv", seed=seed).checksum
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fast", "accurate"])
 def test_entities_alone_take_less_space_and_answer_alike(name, procrustes):
     flags = ("--recipe", name, "--dim", "40", "--segment", "10", "--epochs", "30", "--device", "cpu")
@@ -165,6 +168,7 @@ def test_the_embedded_dataset_is_trained_when_no_graph_is_named(procrustes):
     assert load_run("runs/wordnet-mini").graph.checksum == read_graph("wordnet-mini").checksum
 
 
+@pytest.mark.slow
 def test_separators_headers_and_packing(procrustes):
     rows = ["subject|predicate|object", *(row.replace("\t", "|") for row in TRIPLES)]
     Path("ring.csv.gz").write_bytes(gzip.compress("\n".join(rows).encode()))

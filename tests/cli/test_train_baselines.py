@@ -43,6 +43,7 @@ def test_on_a_cpu_a_baseline_has_the_threads_that_are_faster(alone, together, fa
         assert load_run("runs/ring").settings.workers == 3
 
 
+@pytest.mark.slow
 def test_a_model_is_the_recipe_of_its_name_unless_another_is_named(procrustes, monkeypatch):
     short = {kind: replace(each, epochs=1) for kind, each in PUBLISHED["rotate"].items()}
     monkeypatch.setitem(PUBLISHED, "rotate-short", short)

@@ -58,6 +58,7 @@ def minutes(name, many):
     return many * 60 / (whole(name).dim * whole(name).epochs)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("briefly")
 def test_the_default_is_fitted_to_a_minute_and_a_named_recipe_to_nothing(procrustes, paces):
     paces()
@@ -132,6 +133,7 @@ def test_numbers_and_epochs_that_were_asked_for_are_kept(name, procrustes, refus
         refused(*ask, "--time", "1m", described=True, setting="time", seen="1m", remedy="try --time ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["accurate", "fast"])
 def test_a_time_that_has_passed_ends_the_training(name, procrustes, paces):
     paces()  # a plan that is far too hopeful
@@ -141,6 +143,7 @@ def test_a_time_that_has_passed_ends_the_training(name, procrustes, paces):
     assert "\ntook " in printed
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("briefly")
 def test_memory_bounds_what_is_trained(procrustes, paces):
     paces()
@@ -230,6 +233,7 @@ def test_a_training_that_diverges_leaves_an_earlier_run_alone(procrustes, capsys
     assert load_run("runs/ring-diverged").report["diverged"]
 
 
+@pytest.mark.slow
 def test_the_learning_rates_that_are_advised_lead_out_of_divergence(capsys):
     rate, rates = "100", []
     while rate is not None and len(rates) < 8:

@@ -67,6 +67,7 @@ def test_searches_that_cannot_be_are_refused(refused, flags, told):
     refused("train", "wheel.tsv", *flags, **told)
 
 
+@pytest.mark.slow
 def test_without_a_search_there_is_none(procrustes):
     printed = procrustes("train", "wheel.tsv", "--no-tune", "--time", "5s", "--device", "cpu", "--workers", "1")
     assert "tuned" not in printed
@@ -94,6 +95,7 @@ def signal_in_trial(number, patch):
     patch.setattr(Judge, "try_out", counted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", slow_but([6], [2, 6, 11]))
 def test_a_stopped_search_is_resumed_to_the_same_end(number, procrustes, monkeypatch, capsys):
     procrustes("train", "wheel.tsv", "--trials", "12", *SMALL, "--out", "whole")
@@ -110,6 +112,7 @@ def test_a_stopped_search_is_resumed_to_the_same_end(number, procrustes, monkeyp
     assert found.report["metrics"] == expected.report["metrics"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("answer", ["y\n", "\n", ""])
 def test_a_person_is_asked_whether_the_best_so_far_will_do(answer, monkeypatch, capsys):
     class Terminal:
@@ -135,6 +138,7 @@ def test_a_person_is_asked_whether_the_best_so_far_will_do(answer, monkeypatch, 
     assert Path("runs/wheel.unfinished").exists() != answer.startswith("y")
 
 
+@pytest.mark.slow
 def test_a_kill_in_the_training_after_a_search_loses_no_trial(procrustes, monkeypatch, capsys):
     procrustes("train", "wheel.tsv", "--trials", "6", *SMALL, "--out", "whole")
     expected = load_run("whole")

@@ -41,6 +41,7 @@ def plain(found):
     return found["settings"], trials, found["tuning"]["chosen"]
 
 
+@pytest.mark.slow
 def test_what_is_found_is_trained_by_the_command_that_is_printed(procrustes):
     said = procrustes("tune", "turns", *SMALL, "--trials", 3)
     (command,) = re.findall(r"^train: procrustes (train turns --recipe distmult .+)$", said, re.MULTILINE)
@@ -65,6 +66,7 @@ def test_our_own_model_is_searched_from_the_default(procrustes):
     assert len(found["tuning"]["trials"]) == 2
 
 
+@pytest.mark.slow
 def test_a_time_ends_it(procrustes, monkeypatch):
     moments = iter(range(10**6))
     monkeypatch.setattr("procrustes_kge.cli.tune.elapsed", lambda: next(moments) / 10)
@@ -156,6 +158,7 @@ def test_a_graph_with_few_triples_is_refused(refused):
     refused("tune", "ring.tsv", *SMALL, described=True, setting="triples", seen="ring", remedy="train it as it is")
 
 
+@pytest.mark.slow
 def test_a_search_is_not_replaced_and_not_resumed_where_there_is_none(procrustes, refused):
     ask = ("tune", "turns", *SMALL, "--trials", 1)
     refused(*ask, "--resume", described=True, setting="study.db", seen="no search", remedy="leave --resume out")

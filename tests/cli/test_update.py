@@ -122,6 +122,7 @@ def test_where_nothing_changes_the_run_stays(told, run):
     assert {path: path.read_bytes() for path in Path(run).iterdir()} == before
 
 
+@pytest.mark.slow
 def test_spelling_relations_and_islands_are_told(told, run):
     text = "E1\tnext\te5\ne3\tNext\te5\na\tnext\tb\n"
     _, noted = told("update", run, written(text), "--device", "cpu")
@@ -134,6 +135,7 @@ def test_spelling_relations_and_islands_are_told(told, run):
         assert words in noted
 
 
+@pytest.mark.slow
 def test_many_new_relations_of_one_triple_each(told, run):
     text = "".join(f"e{i}\trelation {i}\te{i + 3}\n" for i in range(12))
     lines, noted = told("update", run, written(text), "--device", "cpu")
@@ -142,6 +144,7 @@ def test_many_new_relations_of_one_triple_each(told, run):
     assert len(load(run).relations) == 15
 
 
+@pytest.mark.slow
 def test_an_entity_without_triples_is_gone_and_a_relation_stays(told, run):
     told("update", run, written("new\tonce more\te5\n"), "--device", "cpu")
     _, noted = told("update", run, "--remove", "new.tsv", "--device", "cpu")
@@ -150,6 +153,7 @@ def test_an_entity_without_triples_is_gone_and_a_relation_stays(told, run):
     assert "new" not in load(run).entities
 
 
+@pytest.mark.slow
 def test_a_first_line_that_has_a_known_name_is_no_header(told, run):
     text = "new\tnext\te0\n" + "".join(f"e{i}\tfar\te{i + 13}\n" for i in range(1, 14))
     lines, _ = told("update", run, written(text), "--device", "cpu")

@@ -82,6 +82,7 @@ def test_clusters_of_an_arm_have_colours_of_their_own():
     assert len(set(cluster_colours(clusters))) == len(clusters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".svg", ".png", ".pdf"])
 def test_a_picture_for_print_is_the_same_each_time(tmp_path, suffix):
     pytest.importorskip("matplotlib")

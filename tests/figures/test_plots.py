@@ -72,6 +72,7 @@ def plane(marks):
     return figure, texts
 
 
+@pytest.mark.slow
 def test_names_of_points_do_not_overlap():
     marks = [(10.0 ** (index % 5) * (1 + index / 20), 0.3 + index / 200) for index in range(20)]
     figure, texts = plane(marks)
@@ -133,6 +134,7 @@ def test_any_name_may_be_a_title(name, tmp_path):
     assert texts_of(svg)
 
 
+@pytest.mark.slow
 def test_drawing_leaves_the_process_as_it_was():
     import matplotlib
 

@@ -110,6 +110,7 @@ def test_something_is_said_of_any_run():
         assert "nan" not in reader.words().lower().split()
 
 
+@pytest.mark.slow
 def test_runs_stand_side_by_side_under_names_of_their_own(run):
     other = ordinary("other/rotated", settings={**run.report["settings"], "dim": 80})
     again = ordinary("runs/rotated")
@@ -128,6 +129,7 @@ def test_a_run_without_validation_has_a_curve_of_its_loss(run):
     assert "Trained without validation" in words
 
 
+@pytest.mark.slow
 def test_a_page_is_written_and_another_file_is_kept(run, tmp_path):
     path = report([run], tmp_path / "page.html")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -81,6 +81,7 @@ def test_what_is_no_graph_is_refused(files, seen, remedy, tmp_path):
     refused(lambda: graph_of(tmp_path, *files), setting="graph.zip", seen=seen, remedy=remedy)
 
 
+@pytest.mark.slow
 def test_a_bomb_is_refused_before_it_takes_memory(tmp_path):
     bomb = archive([("edges.tsv", b"a\tr\tb\n" * 2_000_000)])
     (tmp_path / "bomb.zip").write_bytes(bomb)

@@ -327,6 +327,7 @@ FORMATS = {
 }
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(iris, iris, iris), min_size=1, max_size=12))
 def test_the_same_graph_in_every_format_gives_the_same_ids(rows):
     with tempfile.TemporaryDirectory() as folder:

@@ -22,6 +22,7 @@ def read(source, **options):
     return read_graph(source, valid=0, test=0, **options)
 
 
+@pytest.mark.slow
 def test_reading_a_graph_in_memory_imports_none_of_these_libraries():
     code = (
         "import sys, procrustes_kge.graphs.reading; print({'networkx', 'rdflib', 'torch_geometric'} & {*sys.modules})"

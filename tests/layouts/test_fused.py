@@ -54,6 +54,7 @@ def test_tiles_hold_every_triple_twice(entities, relations, triples, seed):
         assert {(x, y) for r, x, y in found if r == relation + relations} == (forth if fewer_tails else back)
 
 
+@pytest.mark.slow
 def test_a_query_of_a_million_answers_is_cut_by_its_root():
     tails = torch.arange(1_000_000)
     triples = torch.stack([torch.zeros_like(tails), torch.zeros_like(tails), tails], dim=1)

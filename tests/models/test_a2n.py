@@ -67,6 +67,7 @@ def test_a_hidden_edge_is_as_if_it_had_never_been(graph, most, drawn, training):
         same(hidden, without.query(without.encode(), one, way, answers))
 
 
+@pytest.mark.slow
 @given(graph=random_graphs(), drawn=st.data())
 def test_hiding_an_edge_changes_no_other_row(graph, drawn):
     model, (heads, relations) = made(graph), every_query(graph)

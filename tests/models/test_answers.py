@@ -52,6 +52,7 @@ def test_a_model_that_scores_all_alike_answers_in_the_order_of_its_entities():
         assert [answer.name for answer in answers] == list(graph.entities)[:k]
 
 
+@pytest.mark.slow
 @every_model
 def test_threads_that_use_one_model_at_once_are_answered_as_one_after_another(name):
     model, graph = made(name)

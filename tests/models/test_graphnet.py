@@ -213,6 +213,7 @@ def test_a_model_that_takes_its_own_weights_again_stays_where_it_is(name):
     assert all(each.data_ptr() == before[label].data_ptr() for label, each in model.state_dict().items())
 
 
+@pytest.mark.slow
 def test_dropped_edges_are_made_up_for_on_average():
     graph = random_graph(5, 2, 20)
     model = made("rgcn", graph, layers=1, edge_dropout=0.4)

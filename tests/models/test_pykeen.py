@@ -108,6 +108,7 @@ FITTED = FitSettings(**SMALL, epochs=8, learning_rate=0.2, translate=False)
 CONTRASTED = ContrastSettings(**SMALL, epochs=2, negatives=100, batch=512)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

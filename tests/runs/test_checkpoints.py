@@ -63,6 +63,7 @@ def never_stopped(name):
     return learned(NOISY, SETTINGS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "after"), more_often_slow(1, (2, 3, 7)))
 def test_a_training_that_goes_on_ends_as_if_it_had_never_stopped(name, after, tmp_path):
     whole = never_stopped(name)
@@ -92,6 +93,7 @@ def test_epochs_that_were_chosen_on_training_triples_are_not_chosen_again(after,
     assert (found.epochs, found.curve) == (whole.epochs, whole.curve)
 
 
+@pytest.mark.slow
 @every_method
 def test_checkpoints_change_nothing_and_the_last_two_are_kept(name, tmp_path):
     found = learned(NOISY, SETTINGS[name], checkpoints=FolderCheckpoints(tmp_path / "kept", "1"))
@@ -99,6 +101,7 @@ def test_checkpoints_change_nothing_and_the_last_two_are_kept(name, tmp_path):
     assert len([*(tmp_path / "kept").iterdir()]) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "back"), more_often_slow(1, (2,)))
 def test_a_crash_goes_on_from_the_last_checkpoint_or_the_one_before(name, back, tmp_path):
     class CrashError(Exception):
@@ -156,6 +159,7 @@ def test_the_checkpoints_of_another_training_are_refused(tmp_path):
         refused(lambda graph=graph, other=other: learned(graph, other, None, FolderCheckpoints(tmp_path)), **told)
 
 
+@pytest.mark.slow
 def test_a_time_goes_on_where_it_was(tmp_path):
     settings = replace(SETTINGS["contrastive"], epochs=10**6, time=0.5)
     with pytest.raises(Stopped):

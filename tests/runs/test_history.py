@@ -131,6 +131,7 @@ def test_a_card_that_was_edited_goes_along(folder):
     assert (folder / CARD).read_text() == "mine\n"
 
 
+@pytest.mark.slow
 def test_old_formats_are_changed_and_changed_back_too(tmp_path):
     for sample in sorted(SAMPLES.glob("run-*")):
         folder = Path(shutil.copytree(sample, tmp_path / sample.name))
@@ -179,6 +180,7 @@ update(folder, [("new", sys.argv[3], sys.argv[4])])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["check", "write_tensors", "seal", "_link"])
 def test_killed_while_a_change_is_written_the_run_is_the_old_one(moment, folder, tmp_path):
     graph = load_run(folder).graph

@@ -42,6 +42,7 @@ def test_a_block_has_its_seconds_and_some_energy():
     assert_adds_up(meter.footprint)
 
 
+@pytest.mark.slow
 def test_a_block_that_works_costs_more_of_the_processor_than_one_that_sleeps(no_counter):
     with measure() as asleep:
         time.sleep(0.3)

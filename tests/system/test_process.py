@@ -53,6 +53,7 @@ def test_a_waiting_policy_of_the_users_own_stays(monkeypatch, name, value, mallo
     assert os.environ == before
 
 
+@pytest.mark.slow
 def test_the_command_prepares_its_process_before_pytorch_is_loaded():
     assert printed("""
 import json, sys

@@ -246,6 +246,7 @@ def test_a_memory_beyond_all_numbers_is_refused():
 # Time.
 
 
+@pytest.mark.slow
 @every_method
 @example_count(max_examples=12)
 @given(st.floats(1e-6, 1e4), st.sampled_from([100, 400, DIM]), st.integers(1, 200), st.floats(1e-6, 1))
@@ -395,6 +396,7 @@ def test_what_is_planned_can_be_trained(method, gigabytes, seconds, segment):
     assert bool(model.vectors.isfinite().all())
 
 
+@pytest.mark.slow
 @every_method
 def test_planning_leaves_the_machine_and_the_training_as_they_were(method):
     graph, before = random_graph(60, 3, 400), torch.get_num_threads()

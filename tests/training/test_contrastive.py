@@ -91,6 +91,7 @@ def test_regularisation_keeps_vectors_short():
     assert sizes[0] > 1.5 * sizes[1] > 1.5 * sizes[2]
 
 
+@pytest.mark.slow
 def test_regularisation_of_scales_keeps_them_short_and_that_of_queries_too():
     for name in ("scale_regularisation", "query_regularisation"):
         weak, strong = (contrast(rotated_graph(), small(**{name: weight}, epochs=8)) for weight in (0.0, 3.0))
@@ -268,6 +269,7 @@ def test_odd_graphs_are_trained(kind, way):
         assert is_sound(contrast(graph, small(way, **changes, batch=batch)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ODD)
 def test_odd_graphs_are_learned_by_the_default_way(kind):
     graph, settings = ODD[kind], small(dim=8, segment=4, epochs=40, batch="full", dropout=0.0, regularisation=0.0)

@@ -46,6 +46,7 @@ def test_vectors_and_scales_start_at_the_size_asked_for(size):
     assert whole.scales.equal(torch.ones_like(tables.scales))
 
 
+@pytest.mark.slow
 def test_scales_that_start_near_nothing_grow_to_what_is_needed():
     graph = rotated_graph()
     model = contrast(graph, small(init_scale=1e-3, scale_regularisation=0.01, regulariser_power=3.0, epochs=50))
@@ -227,6 +228,7 @@ def out_of_memory(monkeypatch, *failing):
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "failing", "chunks"),
     [
@@ -274,6 +276,7 @@ def test_where_memory_runs_out_batches_of_any_size_are_trained_to_the_end(monkey
         contrast(rotated_graph(), small(batch=batch, epochs=3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["all, unit", "some"])
 def test_where_memory_runs_out_planted_rotations_are_found_all_the_same(monkeypatch, way):
     graph = rotated_graph()

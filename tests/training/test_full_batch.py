@@ -68,6 +68,7 @@ def test_planted_rotations_are_ranked_perfectly(seed, patience):
     assert is_sound(model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(map(str, way.values())))
 def test_every_way_to_train_beats_no_training(way):
     graph, settings = rotated_graph(), small(**way)
@@ -230,6 +231,7 @@ def test_segments_never_meet():
 NOISY = random_graph(entities=40, relations=2, triples=500, seed=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pilot", [16, 500])
 @pytest.mark.parametrize("way", WAYS[::3], ids=lambda way: "-".join(map(str, way.values())))
 def test_validation_chooses_the_epochs_and_nothing_else(pilot, way):
@@ -368,6 +370,7 @@ def test_any_graph_trains_to_a_sound_model(graph, way):
 # Real data.
 
 
+@pytest.mark.slow
 def test_wordnet_mini_is_learned():
     graph = read_graph("wordnet-mini")
     model = fit(graph, FitSettings(dim=100, epochs=15, patience=0, validate_every=0, device="cpu"))  # measured: .52

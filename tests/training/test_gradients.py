@@ -84,6 +84,7 @@ def test_segments_are_pulled_along_themselves_by_a_power_of_their_length(seed, p
     assert outward(rows, 3, 2.0) is rows
 
 
+@pytest.mark.slow
 @given(problems(), st.floats(0.1, 0.9))
 def test_numbers_that_are_dropped_are_left_out_of_scores_and_not_of_regularisation(drawn, dropout):
     asked, batch, generator = replace(drawn.objective, dropout=dropout), drawn.whole(), drawn.generator()

@@ -186,6 +186,7 @@ def taught(learner, drawn, epochs, size):
     return found
 
 
+@pytest.mark.slow
 @every_optimiser
 @pytest.mark.parametrize("unit", [False, True])
 @FEWER
@@ -208,6 +209,7 @@ def test_a_learner_goes_on_from_the_state_of_another_bit_for_bit(optimiser, unit
     assert taught(one, drawn, 2, size) == rest
 
 
+@pytest.mark.slow
 @every_optimiser
 @pytest.mark.parametrize("unit", [False, True])
 @FEWER

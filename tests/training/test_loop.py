@@ -31,6 +31,7 @@ def told(graph, method, settings):
 # Every method.
 
 
+@pytest.mark.slow
 @every_method
 def test_the_curve_has_every_epoch_and_the_mrr_of_those_that_are_validated(method, settings):
     found, log = told(NOISY, method, replace(settings, epochs=7, validate_every=3, patience=0))
@@ -41,6 +42,7 @@ def test_the_curve_has_every_epoch_and_the_mrr_of_those_that_are_validated(metho
     assert log[-1].done == log[-1].total
 
 
+@pytest.mark.slow
 @every_method
 def test_without_patience_validation_changes_nothing(method, settings):
     looked, blind = (learned(NOISY, replace(settings, epochs=5, validate_every=every, patience=0)) for every in (2, 0))

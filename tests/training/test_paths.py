@@ -54,6 +54,7 @@ def test_a_planted_rule_is_found_and_ranks_what_is_held_out_first():
     assert model.reasons(tail, GRANDPARENT + 3, head)[0].steps == ("parent⁻¹", "parent⁻¹")
 
 
+@pytest.mark.slow
 def test_chance_is_worth_nothing():
     for seed in range(3):
         graph = random_graph(60, 3, 600, seed)
@@ -117,6 +118,7 @@ def test_expected_walks_are_those_of_a_regular_graph():
     assert walks.tolist() == pytest.approx([2, 4])
 
 
+@pytest.mark.slow
 @given(graph=random_graphs(fewest_triples=12), seed=st.integers(0, 99))
 def test_learned_weights_are_where_the_loss_is_flat(graph, seed):
     generator = torch.Generator().manual_seed(seed)

@@ -127,6 +127,7 @@ def accuracy(model, graph):
     return ((queries @ model.table[tail][..., None]).squeeze(2).argmax(dim=1) == relation).double().mean().item()
 
 
+@pytest.mark.slow
 def test_relations_are_predicted_where_asked_for():
     graph = rotated_graph()
     without, with_it = (contrast(graph, small(relation_weight=weight, epochs=4)) for weight in (0.0, 4.0))

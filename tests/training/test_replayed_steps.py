@@ -132,6 +132,7 @@ def test_steps_that_rotate_are_recorded_beside_those_that_do_not(monkeypatch):
     assert len(taken) >= 9 * trainer.steps_an_epoch - 3 * max(len(shapes), len(trainer.fit))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("replaying")
 @pytest.mark.parametrize("way", slow_but(["some"], ["all", "some", "all, unit", "all, adam"]))
 def test_groups_that_share_recordings_learn_what_groups_do(way, monkeypatch):

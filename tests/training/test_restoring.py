@@ -161,6 +161,7 @@ def test_solving_several_segments_at_once_changes_nothing(together, monkeypatch)
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_groups_are_restored_one_by_one():
     graph = rotated_graph()
     model = contrast(graph, small(dim=48, groups=3, epochs=8))
@@ -179,6 +180,7 @@ def test_planted_rotations_are_restored_with_negatives_too():
     close(again.rotations, model.rotations, 0.3)
 
 
+@pytest.mark.slow
 @given(drawn_models([0.1, 1.0, 10.0], dtype=st.just(torch.float32)))
 def test_any_vectors_give_relations_that_are_orthogonal_and_no_less_likely_than_those_of_eq_3(drawn):
     model, graph = drawn

@@ -32,6 +32,7 @@ PAIRS = [  # `make test` trains each beside a contrastive one, and some beside o
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "other"), PAIRS)
 def test_two_trainings_in_two_threads_give_what_each_gives_alone(name, other):
     settings = SETTINGS[name], replace(SETTINGS[other], seed=5, deterministic=True)
@@ -48,6 +49,7 @@ def test_two_trainings_in_two_threads_give_what_each_gives_alone(name, other):
     assert not torch.are_deterministic_algorithms_enabled()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")  # the checker of types throws dice of its own
 @pytest.mark.parametrize("name", slow_but([*SETTINGS, "rgcn"], dict.fromkeys([*SETTINGS, *BASELINES])))
 def test_the_callers_random_state_is_untouched(name, tmp_path):
@@ -86,6 +88,7 @@ def single_and_double(settings, graph):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in (*SETTINGS, *BASELINES) if name not in CUT])
 def test_one_thread_and_two_give_the_same_bits(name):
     if name in SETTINGS:

@@ -68,6 +68,7 @@ def test_what_was_cut_short_is_repeated_to_the_last_bit_without_a_clock(method, 
     assert (found.epochs, found.curve) == (again.epochs, again.curve)
 
 
+@pytest.mark.slow
 @every_method
 def test_time_to_spare_changes_nothing(method, settings, frozen):
     settings = replace(settings, epochs=4, patience=0)

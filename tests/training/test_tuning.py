@@ -72,6 +72,7 @@ def test_a_search_by_trials_repeats(plant):
     assert len(one.trials) <= 24
 
 
+@pytest.mark.slow
 @given(st.sets(st.sampled_from(["regularisation", "crowd", "segment", "epochs"]), max_size=2))
 def test_what_is_kept_stays(kept):
     with pytest.MonkeyPatch.context() as patch:
@@ -156,6 +157,7 @@ def test_the_best_so_far_will_do(plant, tmp_path):
     assert 4 <= len(found.trials) < 40
 
 
+@pytest.mark.slow
 def test_what_the_recipe_leaves_out_on_a_device_no_settings_of_the_portfolio_bring_back():
     large = random_graph(entities=5000, relations=2, triples=6000)
     for graph in (GRAPH, large):
@@ -164,6 +166,7 @@ def test_what_the_recipe_leaves_out_on_a_device_no_settings_of_the_portfolio_bri
         assert (weights == {0.0}) == (usual.relation_weight == 0)
 
 
+@pytest.mark.slow
 def test_with_a_time_the_search_goes_on_around_the_winner_of_the_race(plant, monkeypatch):
     plant(noise=0.02)
     monkeypatch.setattr(Prices, "_timed", lambda *_: 0.01)
@@ -175,6 +178,7 @@ def test_with_a_time_the_search_goes_on_around_the_winner_of_the_race(plant, mon
     assert {(each.changes.get("dim"), each.changes.get("groups")) for each in around} == {(None, None)}
 
 
+@pytest.mark.slow
 def test_where_training_needs_all_the_time_trials_have_as_many_epochs(plant, monkeypatch):
     plant(noise=0.02)
     monkeypatch.setattr(Prices, "of", lambda self, level: 4.0 if level == self.levels[0] else 0.1)
@@ -281,6 +285,7 @@ def test_a_real_graph_is_tuned_by_the_clock():
     assert found.settings.time > 0
 
 
+@pytest.mark.slow
 def test_real_trials_choose_real_settings():
     found = tune(GRAPH, BASE, trials=9)
     assert all(each.valid_mrr is not None for each in found.trials)

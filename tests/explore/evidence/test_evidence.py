@@ -72,6 +72,7 @@ def test_the_two_steps_of_a_composed_relation_are_named(seed):
     assert [each.triple for each in found.alike] == [("x1", "r", "y2")]
 
 
+@pytest.mark.slow
 @given(graph=random_graphs(), seed=st.integers(0, 2**31))
 def test_evidence_is_of_training_makes_scores_fall_and_is_never_the_answer(graph, seed):
     generator = torch.Generator().manual_seed(seed)
@@ -90,6 +91,7 @@ def test_evidence_is_of_training_makes_scores_fall_and_is_never_the_answer(graph
     assert found.as_dict()["sentence"] == found.sentence
 
 
+@pytest.mark.slow
 @given(graph=random_graphs(), seed=st.integers(0, 99))
 def test_what_paths_add_falls_with_their_triples(graph, seed):
     generator = torch.Generator().manual_seed(seed)

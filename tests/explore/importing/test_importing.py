@@ -42,6 +42,7 @@ def test_relations_are_solved_for_vectors_that_know_them_not():
     assert run.report["imported"]["vectors"] == len(graph.entities)
 
 
+@pytest.mark.slow
 def test_free_lengths_stay_and_unit_ones_are_made():
     model, graph = contrasted(scale=False, translate=False)
     names = list(model.entities)
@@ -154,6 +155,7 @@ def test_a_relation_that_is_not_solved_says_nothing_until_it_is():
     assert evaluate(run.model, of_it).both.mrr == pytest.approx(evaluate(model, of_it).both.mrr, abs=0.05)
 
 
+@pytest.mark.slow
 def test_free_lengths_are_folded_in_too():
     model, graph = contrasted(scale=False, translate=False)
     kept = [row for row in range(len(model.entities)) if row % 7]

@@ -116,6 +116,7 @@ def calibration(relations, steps=4):
     return Calibration(knots, evidence, spreads / 2, spreads / 2, **plain, prior=0.2, triples=9)
 
 
+@pytest.mark.slow
 @given(tables(), st.integers(1, 40))
 def test_relations_are_merged_by_probability(case, k):
     graph, table = case

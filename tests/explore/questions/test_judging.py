@@ -33,6 +33,7 @@ def test_ranks_are_those_of_evaluation(case):
         assert [row.known for row in found] == [split] * len(triples)
 
 
+@pytest.mark.slow
 @every_model
 def test_a_score_is_that_of_the_prediction(name):
     model, graph = made(name)

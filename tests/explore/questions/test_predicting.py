@@ -182,6 +182,7 @@ def test_a_model_with_paths_answers_every_question():
     assert len(analogy(asked, 0, 1, 2, k=99)) > 0
 
 
+@pytest.mark.slow
 @every_model
 def test_many_questions_are_answered_as_each_alone(name):
     model, graph = made(name)

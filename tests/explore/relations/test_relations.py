@@ -87,6 +87,7 @@ def test_scores_of_planted_properties_are_one_and_triples_agree():
             assert each.in_train > 0.5 > each.exchanged
 
 
+@pytest.mark.slow
 def test_a_trained_model_shows_what_its_graph_has():
     graph = rotated_graph(factors=INVERSE)
     found = relation_properties(learn(graph, FIT), graph)
@@ -96,6 +97,7 @@ def test_a_trained_model_shows_what_its_graph_has():
     assert names(found, "symmetric") == {("turn 0 and mirror",), ("turn 5 and mirror",)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_a_random_graph_shows_nothing(seed):
     graph = random_graph(150, 6, 4000, seed)
@@ -103,6 +105,7 @@ def test_a_random_graph_shows_nothing(seed):
     assert {kind: names(found, kind) for kind in KINDS} == {kind: set() for kind in KINDS}
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**31), st.integers(2, 8), st.integers(1, 6), st.booleans())
 def test_random_rotations_show_nothing(seed, relations, segments, inverses):
     model = random_model(seed, relations, segments, inverses=inverses)

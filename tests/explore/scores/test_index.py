@@ -95,6 +95,7 @@ def test_an_index_of_other_vectors_is_told_and_made_again(tmp_path):
     assert other.best(queries, 3).scores == pytest.approx(exact_best(vectors + 1, queries, 3).scores, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["manifest.json", "about.json", "codes.safetensors"])
 def test_an_index_that_was_damaged_is_told_and_made_again(file, tmp_path):
     vectors, queries = vectors_of(3000, 16), vectors_of(50, 16, seed=1)
@@ -116,6 +117,7 @@ def large_model(count=4000):
     return Procrustes(graph.entities, graph.relations, vectors, random_orthogonal(4, generator, (3, 4)).float()), graph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mapped", [True, False])
 def test_questions_are_answered_by_the_index_as_they_are_without(mapped, tmp_path):
     model, graph = large_model()
@@ -135,6 +137,7 @@ def test_questions_are_answered_by_the_index_as_they_are_without(mapped, tmp_pat
     assert sorted(path.name for path in (tmp_path / "run.index").iterdir()) == ["angles", "products"]
 
 
+@pytest.mark.slow
 def test_known_answers_are_left_out_by_the_index_too(tmp_path):
     model, graph = large_model()
     everything = replace(graph, train=torch.cat([graph.train, _all_best(model, graph)]))

@@ -160,6 +160,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: ", ".join(way) or "usual")
 def test_the_objective_of_a_mover_has_the_gradient_that_training_has(way):
     from procrustes_kge.layouts.batches import QueryBatches
@@ -226,6 +227,7 @@ def test_a_forgotten_relation_of_free_lengths_answers_nearly_as_well():
 # Baselines.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIMPLE)
 def test_every_baseline_with_a_table_takes_in_an_entity(name):
     graph = rotated_graph()

@@ -90,6 +90,7 @@ def every_kind(name):
     return train(graph, settings), graph, settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["fit", "contrast", "in groups", "inverses", "complex", "rotate", "transe", "distmult", "conve"]
 )
@@ -111,6 +112,7 @@ def test_every_kind_of_model_takes_in_an_entity_and_a_few_epochs(kind, tmp_path)
         assert same(load_run(tmp_path / "run").model, run.model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["fit", "contrast", "in groups", "inverses"])
 def test_our_own_models_take_in_a_relation(kind):
     model, graph, settings = every_kind(kind)
@@ -138,6 +140,7 @@ def test_a_baseline_says_what_it_cannot():
         add(network, [("new", graph.relations[0], graph.entities[1])], graph=graph)
 
 
+@pytest.mark.slow
 def test_paths_lead_along_the_new_triples_too():
     model, graph, settings = every_kind("contrast")
     weighed = with_paths(model, graph).model

@@ -85,6 +85,7 @@ def load(psql, model, path, kind):
     assert (loaded.returncode, loaded.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_plain_server_has_the_same_names_and_numbers(psql, model, tmp_path):
     load(psql, model, tmp_path / "my vectors.sql", "postgresql")
     rows = answer(psql, 'SELECT name, label FROM "my vectors" ORDER BY id')
@@ -128,6 +129,7 @@ def test_sql_is_one_transaction_of_one_row_for_each_name(model, tmp_path):
     assert ("CREATE EXTENSION IF NOT EXISTS vector;" in text) is False
 
 
+@pytest.mark.slow
 def test_what_a_server_cannot_hold_is_refused(tmp_path):
     wide = model_of("ab", width=16_002 // 2)
     refused(lambda: export(wide, tmp_path / "v.sql"), setting="16,002 numbers", seen="16,000", remedy="postgresql")

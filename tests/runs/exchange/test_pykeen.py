@@ -55,6 +55,7 @@ def test_baselines_have_the_same_scores(name):
     agree(TrainedBaseline(name, BASELINES[name].Options(), graph.entities, graph.relations, module), graph)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*pin_memory:UserWarning")
 def test_pykeen_ranks_it_and_trains_on():
     from pykeen.evaluation import RankBasedEvaluator

@@ -6,7 +6,7 @@ validation is not in the time. A model in groups trains them side by side, and i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isfinite
@@ -97,7 +97,7 @@ def started(
     return trainer.epoch, trainer.model
 
 
-def reached(points: list[list[float]], mrr: float) -> float | None:
+def reached(points: Sequence[Sequence[float | None]], mrr: float) -> float | None:
     """Return the seconds after which a curve first reaches an MRR, if it does."""
     return next((seconds for seconds, _, found in points if found is not None and found >= mrr), None)
 
