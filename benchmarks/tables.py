@@ -20,6 +20,7 @@ python benchmarks/tables.py steps               what the optimiser of the recipe
 python benchmarks/tables.py paths               what paths as evidence add, for docs/paths.md
 python benchmarks/tables.py probabilities       how far probabilities are to be trusted, for docs/probabilities.md
 python benchmarks/tables.py evidence            what taking evidence away does to answers, for docs/explaining.md
+python benchmarks/tables.py folding             how well added entities are answered, for docs/updating.md
 python benchmarks/tables.py tried               what was tried with the baselines, for whoever tries more
 
 `python scripts/check_results.py` compares all but the last with the pages.
@@ -342,9 +343,23 @@ def evidence_table() -> str:
     return "\n".join(lines)
 
 
+def folding_table() -> str:
+    """Return, in Markdown, how entities that were added are answered, beside a model that was trained with them."""
+    lines = ["| graph | recipe | added | trained again | new entities | seconds to add 1,000 | seconds to train | on |"]
+    lines.append("|---" * 8 + "|")
+    for file in sorted(result_files.RESULTS.glob("folding-*.json")):
+        found = json.loads(file.read_text(encoding="utf-8"))
+        mrrs = " | ".join(figure(found["metrics"][way]["mrr"]) for way in ("added", "retrained"))
+        seconds = f"{found['seconds_for_a_thousand']:.1f} | {found['seconds_of_retraining']:.1f}"
+        what = f"{DATASETS[found['dataset']]} | `{found['recipe']}`"
+        lines.append(f"| {what} | {mrrs} | {found['new']:,} | {seconds} | {found['device']} |")
+    return "\n".join(lines)
+
+
 TABLES: dict[str, Callable[..., str]] = {
     "probabilities": probabilities_table,
     "evidence": evidence_table,
+    "folding": folding_table,
     "telling": telling_table,
     "results": results_table,
     "table": paper_table,
