@@ -87,7 +87,9 @@ def tuned_table(device: str) -> str:
         cells = []
         for row in shown:
             found = [each for each in rows if (each["graph"], each["row"]) == (graph, row)]
-            cells.append(" / ".join(_mean(found, split) for split in ("valid", "test") if found and split in found[0]))
+            mrrs = " / ".join(_mean(found, split) for split in ("valid", "test") if found and split in found[0])
+            as_it_is = row == "tuned" and all(not each["search"]["chosen"] for each in found)
+            cells.append(f"{mrrs} \\*" if as_it_is and found else mrrs)
         lines.append(f"| {graph} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -1,6 +1,8 @@
 """Laws of tuning: planted settings are found, a margin holds noise off, and a search that was stopped ends the same."""
 
 import math
+import random
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
 from zlib import crc32
@@ -11,15 +13,16 @@ from hypothesis import given, strategies as st
 
 from laws import refused
 from procrustes_kge.runs.checkpoints import FolderCheckpoints
-from procrustes_kge.training import trials
+from procrustes_kge.training import trials, tuning
 from procrustes_kge.training.checkpoints import Stopped
 from procrustes_kge.training.contrastive_settings import ContrastSettings
 from procrustes_kge.training.full_batch_settings import FitSettings
 from procrustes_kge.training.levels import Level, Prices, possible, usual, whole, work
 from procrustes_kge.training.recipes import recipe
 from procrustes_kge.training.spaces import space_of
+from procrustes_kge.training.supervised_settings import baseline_settings
 from procrustes_kge.training.trainer import Progress
-from procrustes_kge.training.trials import ENOUGH, FEWEST, MOST_ASIDE, REAL, Judge, Trial, leader
+from procrustes_kge.training.trials import ENOUGH, FEWEST, MOST_ASIDE, REAL, Judge, Trial, leader, winner
 from procrustes_kge.training.tuned import Tuning
 from procrustes_kge.training.tuning import Search, others, tune
 from toys import random_graph
@@ -29,7 +32,7 @@ BASE = ContrastSettings(dim=40, segment=20, groups=2, batch=64, epochs=4, device
 BEST = 0.004  # regularisation, in what is planted
 
 
-def planted(noise=0.0, worth=0.2):
+def planted(noise=0.0, worth=0.2, clock=None, takes=lambda settings: settings.epochs / 1e6):
     """Return a stand-in for training: the better, the nearer the regularisation is to what is best."""
 
     def try_out(judge, settings, changes, stage="", report=None):
@@ -39,7 +42,10 @@ def planted(noise=0.0, worth=0.2):
         generator = torch.Generator().manual_seed(crc32(str(settings).encode()))
         drawn = noise * torch.randn(len(judge.sample), generator=generator, dtype=torch.float64)
         reciprocals = 0.6 - worth * min(apart, 3) / 3 + drawn
-        return Trial(changes, stage, reciprocals.mean().item(), seconds=settings.epochs / 1e6, reciprocals=reciprocals)
+        seconds = takes(settings)
+        if clock is not None:
+            clock.now += seconds
+        return Trial(changes, stage, reciprocals.mean().item(), seconds=seconds, reciprocals=reciprocals)
 
     return try_out
 
@@ -64,10 +70,11 @@ def test_a_margin_of_the_noise_keeps_noise_from_winning(plant, monkeypatch):
     assert all(tune(GRAPH, replace(BASE, seed=seed), trials=20).chosen is None for seed in range(10))
 
 
-def test_a_search_by_trials_repeats(plant):
-    plant(noise=0.1)
+def test_a_search_by_trials_repeats_whatever_the_clock_says(plant):
+    draw = random.Random(0)
+    plant(noise=0.1, takes=lambda _: draw.random())
     one, other = (tune(GRAPH, BASE, trials=24) for _ in range(2))
-    assert (one.settings, one.chosen) == (other.settings, other.chosen)
+    assert one.settings == other.settings
     assert [each.changes for each in one.trials] == [each.changes for each in other.trials]
     assert len(one.trials) <= 24
 
@@ -196,13 +203,62 @@ def test_a_later_trial_leads_by_a_margin_alone():
     assert leader([some[0], Trial({"crowd": 1.0}, valid_mrr=0.405, error=0.02)]) is some[0]
 
 
-def test_the_cheapest_settings_race_first(plant):
-    plant(noise=0.01)
-    found = tune(GRAPH, BASE, trials=24)
-    race = [each.changes for each in found.trials if each.stage == "race"]
+def test_the_cheapest_settings_race_first(plant, monkeypatch):
+    monkeypatch.setattr(Prices, "_timed", lambda *_: 0.01)
+    plant(noise=0.01, takes=lambda settings: crc32(repr(settings).encode()) % 1000 / 1e5)
+    found = tune(GRAPH, BASE, seconds=100)
     seconds = {str(each.changes): each.seconds for each in found.trials if each.stage == "trial"}
+    race = [each.changes for each in found.trials if each.stage == "race"]
+    costs = [seconds[str(each)] for each in race[1:]]
     assert race[0] == {}
-    assert [seconds[str(each)] for each in race[1:]] == sorted(seconds[str(each)] for each in race[1:])
+    assert costs == sorted(costs)
+    by_score = sorted(race[1:], key=lambda each: -next(trial.score for trial in found.trials if trial.changes == each))
+    assert race[1:] != by_score  # or this would show nothing
+
+
+class Clock:
+    """A clock that goes on when a planted trial does."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+@pytest.mark.parametrize("trial", [0.05, 0.6, 2.0])
+def test_a_search_keeps_to_its_time_and_leaves_some_for_training(plant, monkeypatch, trial):
+    clock = Clock()
+    monkeypatch.setattr(tuning, "time", clock)
+    monkeypatch.setattr(Prices, "_timed", lambda *_: trial)
+    monkeypatch.setattr(Search, "fitted", lambda _, tuned: tuned)
+    plant(noise=0.05, clock=clock, takes=lambda settings: trial * getattr(settings, "epochs", 4) / BASE.epochs)
+    found = tune(GRAPH, replace(BASE, workers=1), seconds=60)
+    assert len(found.trials) >= 4
+    assert found.seconds == clock.now <= 0.9 * 60
+    training = BASE.groups * trial
+    assert found.seconds + training <= 60
+
+
+@pytest.mark.slow
+def test_a_search_that_was_stopped_after_its_race_ends_with_the_winner_of_the_race(plant, monkeypatch, tmp_path):
+    monkeypatch.setattr(Prices, "_timed", lambda *_: 0.01)
+    plant(noise=0.02)
+    for after in range(40, 400, 20):
+        kept = Stopping(tmp_path / str(after), after)
+        with suppress(Stopped):
+            tune(GRAPH, BASE, seconds=100, checkpoints=kept)
+        if any(each["stage"] == "around" for each in kept.stages["tuning"]["trials"]):
+            break
+    raced = [Trial(**each) for each in kept.stages["tuning"]["trials"] if each["stage"] != "trial"]
+    found = tune(GRAPH, BASE, seconds=100, checkpoints=FolderCheckpoints(tmp_path / str(after)))
+    assert found.chosen == winner(raced)
+
+
+@pytest.mark.parametrize("settings", [FitSettings(dim=40, device="cpu"), baseline_settings("distmult", dim=8)])
+def test_every_kind_of_settings_is_judged_by_as_many_triples(settings):
+    enough = random_graph(entities=300, relations=2, triples=7 * ENOUGH)
+    assert len(Search(enough, settings, Tuning(trials=8)).judge.sample) == ENOUGH
 
 
 def test_a_validation_triple_counts_more_than_one_that_was_set_aside():

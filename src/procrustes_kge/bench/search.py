@@ -183,7 +183,7 @@ class LongSearch:
         return found
 
     def decided(self, race: list[Trial]) -> Tuned:
-        """Return the winner of the race, or of all trials, if it leads the start by a margin of the noise."""
+        """Return the winner of the race, or of all trials, where each has to lead those before it by a margin."""
         every = (*self.trials, *race)
         trained = [each for each in race or every if each.stage != PRUNED]
         if not trained:

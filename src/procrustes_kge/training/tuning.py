@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import astuple, replace
+from math import ceil
 from typing import Any
 
 import torch
@@ -112,7 +113,7 @@ class Search:
         self.groups = base.groups if isinstance(base, ContrastSettings) else 1
         self.raced, self.race_level = list[Trial](), whole(base)  # in the race and after it
         on_a_cpu = choose_device(base.device).type == "cpu"
-        self.judge = Judge.of(graph, whole(base).dim, base.seed, ample=not on_a_cpu)
+        self.judge = Judge.of(graph, min(whole(base).dim, base.dim), base.seed, ample=not on_a_cpu)
         self.workers = (base.workers or cores()) if on_a_cpu else 1  # trials at once, with a thread each
         self.threads = 1 if on_a_cpu else 0
         self.trials_end, self.race_ends, self.pace, self.races = float("inf"), float("inf"), 0.0, True
@@ -160,9 +161,8 @@ class Search:
 
     def found(self) -> Tuned:
         """Search and race, and return what was best."""
-        if self.tuning.enough:
+        if self.tuning.enough or self.raced:  # a race that was stopped halfway is run anew, one that was not counts
             return self.decided()
-        self.raced = []
         if impossible := self.impossible():
             return self.ended(impossible)
         self.search()
@@ -202,9 +202,12 @@ class Search:
         self.races = level is not None
         level = level or self.prices.dearest(left, WANTED) or self.prices.dearest(left, LEAST)
         if level is None and not self.trials:
-            dear = spoken_time(self.prices.of(self.prices.levels[-1]))
-            return f"not tuned: a short trial takes about {dear}, and there is no time for {LEAST}; try --time 10m"
-        self.level = level if level and not self.trials else self.level
+            takes = self.prices.of(self.prices.levels[-1])
+            enough = ceil(LEAST * takes / self.workers / STARVED / 10 + 1) * 10
+            has = f"a short trial takes about {spoken_time(takes)}, and there is no time for {LEAST}"
+            return f"not tuned: {has}; try --time {enough}s"
+        if level is not None and (not self.trials or self.level not in self.prices.levels):
+            self.level = level
         self.trials_end, self.race_ends = share - self.races * RACING * left, share
         self.pace = self.prices.of(self.level)
         return ""
@@ -235,8 +238,9 @@ class Search:
     def race(self) -> None:
         """Try the best again beside what the search started from: longer, from another seed, on another split."""
         best = sorted((each for each in self.trials if each.valid_mrr), key=lambda each: -each.score)[:FINALISTS]
-        # The cheapest first: what is dearer has to lead it.
-        racing = [{}, *(each.changes for each in sorted(best, key=lambda each: each.seconds) if each.changes)]
+        # The cheapest first: what is dearer has to lead it. Without a time, the clock is to decide nothing.
+        best = sorted((each for each in best if each.changes), key=self.cost)
+        racing = [{}, *(each.changes for each in best)]
         if not (self.races and self.racers) or len(racing) == 1:
             return
         level = whole(self.base)
@@ -248,16 +252,18 @@ class Search:
             self.pace *= self.prices.of(level) / self.prices.of(self.level)
         self.race_level, seed = level, self.base.seed + 1
         if self.judge.aside:
-            self.judge = Judge.of(self.graph, level.dim, seed, self.judge.ample)
+            self.judge = Judge.of(self.graph, min(level.dim, self.base.dim), seed, self.judge.ample)
         found = self.tried(racing, level, RACE, float("inf"), seed)
         self.raced = [each.beside(found[0]) for each in found]
 
     def search_around(self) -> None:
-        """Search around the winner of the race, as the race was run, while training it leaves time."""
+        """Search around what leads the race, as the race was run, while training that leaves time."""
         while self.seconds is not None and self.raced and waited(self.raced) < PATIENCE:
-            winner = leader(self.raced)
+            best = leader(self.raced)
+            if ANOTHER in best.changes:
+                return
             longer = self.prices.of(whole(self.base)) / self.prices.of(self.race_level)
-            training = self.groups * longer * winner.seconds
+            training = self.groups * longer * best.seconds
             self.race_ends = AIM * self.seconds - NEEDED * training
             proposed = self.proposals.next(self.raced, GENERATION, first=False)
             found = self.tried(proposed, self.race_level, AROUND, self.race_ends, self.base.seed + 1)
@@ -285,7 +291,7 @@ class Search:
                     return None
                 late = LATE * takes + LOADING * self.seconds
                 if ANOTHER in changes and not self.threads:  # another method loads more on a GPU than it trains
-                    late = max(late, until - self.now())
+                    late = max(late, min(until, self.race_ends) - self.now())
                 settings = replace(settings, time=min(late, self.seconds))
             return self.judge.try_out(settings, changes, stage, watch)
 
@@ -294,8 +300,8 @@ class Search:
             found += [each] if each is not None else []
             if self.report is not None:
                 every = [*self.trials, *self.raced, *found]
-                alike = [one for one in every if (one.stage == TRIAL) == (stage == TRIAL)]
-                best = max((one.valid_mrr for one in alike if one.valid_mrr), default=None)
+                alike = [other for other in every if (other.stage == TRIAL) == (stage == TRIAL)]
+                best = max((other.valid_mrr for other in alike if other.valid_mrr), default=None)
                 left = None if self.seconds is None else max(0.0, self.race_ends - self.now())
                 self.report(TuningProgress(len(every), self.most, best, left))
         return found
@@ -306,6 +312,10 @@ class Search:
             return 1.0
         usual, other = (work(level.of(each), self.graph) for each in (self.base, self.settings_of(changes)))
         return other / usual
+
+    def cost(self, trial: Trial) -> float:
+        """Return what a trial took, in seconds or, where there is no time to keep to, in work."""
+        return trial.seconds if self.seconds is not None else self.share_of(trial.changes, whole(self.base))
 
     def decided(self) -> Tuned:
         """Return the winner of the race and after it, or of all trials, if it leads by a margin."""
