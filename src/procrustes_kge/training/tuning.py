@@ -202,15 +202,19 @@ class Search:
         self.races = level is not None
         level = level or self.prices.dearest(left, WANTED) or self.prices.dearest(left, LEAST)
         if level is None and not self.trials:
-            takes = self.prices.of(self.prices.levels[-1])
-            enough = ceil(LEAST * takes / self.workers / STARVED / 10 + 1) * 10
-            has = f"a short trial takes about {spoken_time(takes)}, and there is no time for {LEAST}"
-            return f"not tuned: {has}; try --time {enough}s"
+            return self.no_time()
         if level is not None and (not self.trials or self.level not in self.prices.levels):
             self.level = level
         self.trials_end, self.race_ends = share - self.races * RACING * left, share
         self.pace = self.prices.of(self.level)
         return ""
+
+    def no_time(self) -> str:
+        """Return in a sentence that there is no time for trials, and how much would do."""
+        takes = self.prices.of(self.prices.levels[-1])
+        enough = ceil(LEAST * takes / self.workers / STARVED / 10 + 1) * 10
+        has = f"a short trial takes about {spoken_time(takes)}, and there is no time for {LEAST}"
+        return f"not tuned: {has}; try --time {enough}s"
 
     def now(self) -> float:
         """Return the seconds since the search began, those before a stop included."""
