@@ -14,8 +14,10 @@ PYTHON ?= python3
 MINUTES ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
-# Pins what is installed and what builds it.
-export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
+# Pins what is installed and what builds it. An address, since pip takes a space for the end of a path.
+NOTHING :=
+SPACE := $(NOTHING) $(NOTHING)
+export PIP_CONSTRAINT := file://$(subst $(SPACE),%20,$(CURDIR))/constraints.txt
 
 .PHONY: run test slow check lint docs bundle fuzz test-gpu lock audit sbom clean
 
