@@ -39,7 +39,7 @@ from procrustes_kge.bench.paper import DATASETS
 from procrustes_kge.bench.table import MISSING, Row, as_markdown, read_line, table_rows
 from procrustes_kge.models.ranking import figure
 from procrustes_kge.training.baseline_recipes import PUBLISHED
-from tables_of_settings import flags_of, ideas_table, plateau_table, search_table, steps_table, tuned_table
+from tables_of_settings import flags_of, ideas_table, mean_of, plateau_table, search_table, steps_table, tuned_table
 
 # Result file, dataset, recipe, and flags beside it.
 ROWS = (
@@ -124,7 +124,7 @@ def telling_table() -> str:
         for name, words in [*rows, (best.name, f"{best.title}, best of 13 others")]:
             runs = _runs(name)
             test = [run["metrics"]["test"] for run in runs]
-            figures = [_mean(test, key) for key in ("mrr", "hits@1", "hits@10")]
+            figures = [mean_of(test, key) for key in ("mrr", "hits@1", "hits@10")]
             seconds = mean(run["footprint"]["seconds"] for run in runs)
             shown = f"{seconds:.{0 if seconds > 100 else 1}f}"
             cells = [title, words, f"**{figures[0]}**", *figures[1:], shown, runs[0]["device"]]
@@ -159,8 +159,8 @@ def results_table() -> str:
         paper = figure(printed.mrr) if printed else ""
         runs = _runs(name)
         test = [run["metrics"]["test"] for run in runs]
-        figures = [_mean(test, key) for key in ("mrr", "hits@1", "hits@3", "hits@10")]
-        sides = [_mean([view[side] for view in test], "mrr") for side in ("tail", "head")]
+        figures = [mean_of(test, key) for key in ("mrr", "hits@1", "hits@3", "hits@10")]
+        sides = [mean_of([view[side] for view in test], "mrr") for side in ("tail", "head")]
         seconds = mean(run["footprint"]["seconds"] for run in runs)
         grams = mean(run["footprint"]["g_co2"] for run in runs)
         cells = [f"`{command}`", f"**{figures[0]}**", *figures[1:], *sides, paper, f"{seconds:.1f}", f"{grams:.2g}"]
@@ -286,10 +286,6 @@ def missing_table() -> str:
 
 def _two_times(row: dict[str, float]) -> str:
     return f"{row['index_milliseconds']:.1f} ms, {row['exact_milliseconds']:.0f} ms"
-
-
-def _mean(views: list[dict[str, Any]], key: str) -> str:
-    return figure(mean(view[key] for view in views))
 
 
 def paths_table() -> str:

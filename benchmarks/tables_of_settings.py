@@ -87,7 +87,7 @@ def tuned_table(device: str) -> str:
         cells = []
         for row in shown:
             found = [each for each in rows if (each["graph"], each["row"]) == (graph, row)]
-            mrrs = " / ".join(_mean(found, split) for split in ("valid", "test") if found and split in found[0])
+            mrrs = " / ".join(mean_of(found, split) for split in ("valid", "test") if found and split in found[0])
             as_it_is = row == "tuned" and all(not each["search"]["chosen"] for each in found)
             cells.append(f"{mrrs} \\*" if as_it_is and found else mrrs)
         lines.append(f"| {graph} | {' | '.join(cells)} |")
@@ -100,12 +100,13 @@ def plateau_table() -> str:
     lines = ["| graph | candidate | seeds | validation MRR | test MRR | seconds |", "|---|---|---|---|---|---|"]
     for name in dict.fromkeys(each["name"] for each in results if "test_mrr" in each):
         found = [each for each in results if each["name"] == name]
-        figures = " | ".join(_mean(found, f"{split}_mrr") for split in ("valid", "test"))
+        figures = " | ".join(mean_of(found, f"{split}_mrr") for split in ("valid", "test"))
         seconds = mean(each["seconds"] for each in found)
         graph = DATASETS.get(found[0]["dataset"], found[0]["dataset"])
         lines.append(f"| {graph} | `{name}` | {len(found)} | {figures} | {seconds:.1f} |")
     return "\n".join(lines)
 
 
-def _mean(found: list[dict[str, Any]], key: str) -> str:
+def mean_of(found: list[dict[str, Any]], key: str) -> str:
+    """Return the mean of a figure, with three digits."""
     return figure(mean(each[key] for each in found))
